@@ -1,0 +1,79 @@
+# `make` alone lists the targets. ARGS goes on to the tool behind one: make test ARGS="-k stampede"
+
+PY := .venv/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check soak bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## create .venv with the locked dependencies
+
+run: setup ## start the demo on http://127.0.0.1:8000 (PORT=9000 for another port)
+	@.venv/bin/holdfast demo $(if $(PORT),--port "$(PORT)") $(ARGS)
+
+test: setup ## format, lint, types, then every test but the soak
+	$(static_checks)
+	$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+
+check: setup ## format, lint, types and the quick tests, in under a minute
+	$(static_checks)
+	$(PY) -m pytest -n 2 --dist loadgroup -m "not soak and not slow" $(ARGS)
+
+soak: setup ## the tests that run for minutes
+	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)
+
+bench: setup ## measure this machine
+	@.venv/bin/holdfast bench $(ARGS)
+
+lock: ## resolve requirements.lock anew (ARGS=--upgrade for the newest of everything)
+	@$(ensure_venv)
+	$(PIP) install uv
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url --no-emit-find-links \
+		--all-extras --group dev pyproject.toml --output-file requirements.lock $(ARGS)
+
+clean: ## remove .venv, caches, build output and the demo's database
+	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -f holdfast-demo.db*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(ensure_venv)
+	@echo "Installing the locked dependencies into .venv"
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+define static_checks
+$(PY) -m ruff format --check .
+$(PY) -m ruff check .
+$(PY) -m mypy
+endef
+
+# Debian ships Python without the part that puts pip into a venv, hence the look for ensurepip.
+define ensure_venv
+$(PY) -m pip --version >/dev/null 2>&1 || { \
+	for python in $(or $(PYTHON),python3.11 python3) none; do \
+		"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
+	done; \
+	if [ "$$python" = none ]; then \
+		echo "Holdfast needs Python 3.11 or newer: install it, or name it with PYTHON=/path/to/python" >&2; \
+		exit 1; \
+	fi; \
+	if ! "$$python" -m ensurepip --version >/dev/null 2>&1; then \
+		package=$$("$$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "Installing $$package"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$package" >/dev/null; \
+		else \
+			echo "Python's venv module lacks ensurepip: install it first (Debian, Ubuntu: $$package)" >&2; \
+			exit 1; \
+		fi || exit 1; \
+	fi; \
+	"$$python" -m venv --clear .venv; \
+}
+endef

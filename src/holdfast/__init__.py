@@ -1,0 +1,65 @@
+"""Holdfast: holds and sells seats and stock to crowds, and cannot oversell."""
+
+from holdfast.domain.model import (
+    Best,
+    Event,
+    EventState,
+    Hold,
+    HoldState,
+    Order,
+    OrderState,
+    Ranking,
+)
+from holdfast.domain.outcomes import (
+    Cancelled,
+    Changed,
+    Confirmed,
+    Created,
+    Expired,
+    Extended,
+    Paying,
+    Placed,
+    Reason,
+    Refused,
+    Released,
+)
+from holdfast.engine import Holdfast
+from holdfast.errors import (
+    HoldfastError,
+    Invalid,
+    Overloaded,
+    SettingsError,
+    StoreError,
+    StoreUnavailable,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Best",
+    "Cancelled",
+    "Changed",
+    "Confirmed",
+    "Created",
+    "Event",
+    "EventState",
+    "Expired",
+    "Extended",
+    "Hold",
+    "HoldState",
+    "Holdfast",
+    "HoldfastError",
+    "Invalid",
+    "Order",
+    "OrderState",
+    "Overloaded",
+    "Paying",
+    "Placed",
+    "Ranking",
+    "Reason",
+    "Refused",
+    "Released",
+    "SettingsError",
+    "StoreError",
+    "StoreUnavailable",
+]

@@ -1,0 +1,1 @@
+"""The pure core: no await, no clock, no driver, no randomness."""

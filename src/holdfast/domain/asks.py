@@ -1,0 +1,96 @@
+"""Reads what a buyer asks for. A basket is a set: nothing twice, nothing empty, nothing endless."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.domain import limits
+from holdfast.domain.faults import Fault, Faults
+from holdfast.domain.model import Ask, Best
+
+BEST_FIELDS = ("quantity", "section", "tier", "together", "accessible")
+
+
+def read_ask(seats: object, best: object, pools: object, channels: object) -> Ask | list[Fault]:
+    faults = Faults()
+    ask = Ask(
+        seats=_read_labels(faults, "seats", seats, limits.ASK_SEATS_MAX) if seats else (),
+        best=_read_best(faults, best) if best else (),
+        pools=read_quantities(faults, pools) if pools else {},
+        channels=_read_labels(faults, "channels", channels, limits.ASK_CHANNELS_MAX)
+        if channels
+        else (),
+    )
+    if not (ask.seats or ask.best or ask.pools or faults.found):
+        faults.add("seats", "an ask needs seats, best or pools")
+    return faults.found or ask
+
+
+def read_buyer(raw: object) -> str | list[Fault]:
+    faults = Faults()
+    buyer = faults.label("buyer", raw, limits.BUYER_CHARS_MAX)
+    return faults.found or buyer
+
+
+def read_withdrawal(
+    seats: object, pools: object
+) -> tuple[tuple[str, ...], dict[str, int]] | list[Fault]:
+    faults = Faults()
+    named = _read_labels(faults, "seats", seats, limits.EVENT_SEATS_MAX) if seats else ()
+    counted = read_quantities(faults, pools) if pools else {}
+    if not (named or counted or faults.found):
+        faults.add("seats", "nothing to withdraw; name seats or pools")
+    return faults.found or (named, counted)
+
+
+def read_quantities(faults: Faults, raw: object) -> dict[str, int]:
+    body = faults.mapping("pools", raw)
+    if len(body) > limits.ASK_POOLS_MAX:
+        faults.add("pools", f"may name at most {limits.ASK_POOLS_MAX}", len(body))
+        return {}
+    most = limits.POOL_QUANTITY_MAX
+    return {
+        faults.label("pools", pool): faults.integer(f"pools.{pool}", quantity, 1, most)
+        for pool, quantity in body.items()
+    }
+
+
+def _read_labels(faults: Faults, path: str, raw: object, most: int) -> tuple[str, ...]:
+    labels: dict[str, None] = {}
+    for where, item in faults.items(path, raw, most):
+        label = faults.label(where, item)
+        if label in labels and label != "?":
+            faults.add(where, "is there twice", label)
+        labels[label] = None
+    return tuple(labels)
+
+
+def _read_best(faults: Faults, raw: object) -> tuple[Best, ...]:
+    if isinstance(raw, Mapping):
+        raw = [raw]
+    return tuple(
+        item if isinstance(item, Best) and item.quantity > 0 else _read_one(faults, path, item)
+        for path, item in faults.items("best", raw, limits.ASK_BEST_MAX)
+    )
+
+
+def _read_one(faults: Faults, path: str, raw: object) -> Best:
+    if isinstance(raw, Best):
+        raw = {"quantity": raw.quantity}
+    body = faults.mapping(path, raw, BEST_FIELDS)
+    most = limits.BEST_QUANTITY_MAX
+
+    def label(name: str) -> str | None:
+        value = body.get(name)
+        return None if value is None else faults.label(f"{path}.{name}", value)
+
+    return Best(
+        quantity=faults.integer(f"{path}.quantity", body.get("quantity"), 1, most),
+        section=label("section"),
+        tier=label("tier"),
+        together=faults.flag(f"{path}.together", body.get("together", True)),
+        accessible=faults.flag(f"{path}.accessible", body.get("accessible", False)),
+    )
+
+
+BestAsk = int | Mapping[str, Any] | Best | Sequence[Mapping[str, Any] | Best]
+"""How best available may be asked for: a number of seats, one ask, or several."""

@@ -1,0 +1,284 @@
+"""What must be true of an event's rows and log, recomputed from scratch.
+
+Holds and orders are the truth; seats, claims, pools and counters follow from them. `audit` lists
+where the rows differ from what follows, `corrections` says what they should be, and `LogAudit`
+replays the log and compares what it tells with the holds and orders that are there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.domain import facts
+from holdfast.domain.facts import Entry
+from holdfast.domain.model import FOREVER_MS, Claim, Hold, HoldState, Order, OrderState, Pool, Seat
+from holdfast.domain.views import Census
+
+
+class Drift(msgspec.Struct, frozen=True):
+    """A difference: where, what follows from holds and orders, and what was found."""
+
+    event: str
+    where: str
+    expected: str
+    found: str
+    mendable: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.event}: {self.where}: expected {self.expected}, found {self.found}"
+
+
+class Corrections(msgspec.Struct, frozen=True):
+    """What follows from holds and orders. Seats and pools: only those that differ."""
+
+    seats: list[Seat]
+    pools: list[Pool]
+    claims: list[Claim]
+    sold_seats: dict[str, str]
+    capacity: int
+    sold: int
+    revenue: int
+    changes: list[str]
+
+
+def audit(census: Census) -> list[Drift]:
+    return [*_oversold(census), *_unknown_units(census), *_differences(census)]
+
+
+def corrections(census: Census) -> Corrections:
+    derived = _Derived(census)
+    differ = _differences(census)
+    return Corrections(
+        seats=[seat for seat, was in derived.seats(census.seats) if seat != was],
+        pools=[pool for pool, was in derived.pools(census.pools) if pool != was],
+        claims=derived.claims,
+        sold_seats={seat: order.id for seat, order in derived.sold_to.items()},
+        capacity=derived.capacity,
+        sold=derived.sold,
+        revenue=derived.revenue,
+        changes=[str(drift) for drift in differ],
+    )
+
+
+class _Derived:
+    """Seats, claims, pools and counters as they follow from the holds and orders of a census."""
+
+    def __init__(self, census: Census) -> None:
+        known = {seat.id for seat in census.seats}
+        orders = [order for order in census.orders if order.sold]
+        open_holds = [hold for hold in census.holds if hold.open]
+        # Of two orders with one seat the first keeps it; the audit reports the other as oversold.
+        self.sold_to: dict[str, Order] = {}
+        for order in sorted(orders, key=lambda order: (order.created_ms, order.id)):
+            for seat in order.seats:
+                if seat in known:
+                    self.sold_to.setdefault(seat, order)
+        self.held_by = {seat: hold for hold in open_holds for seat in hold.seats}
+        self.now = census.now
+        # A claim that outlived its hold is lapsed, and waits until its pool runs short.
+        over = {hold.id for hold in census.holds if not hold.open}
+        self.claims = [
+            Claim(pool, hold.id, quantity, hold.until_ms)
+            for hold in open_holds
+            for pool, quantity in hold.pools.items()
+        ] + [claim for claim in census.claims if claim.hold in over and claim.until_ms <= self.now]
+        self.claims.sort(key=lambda claim: (claim.pool, claim.hold))
+        self._claimed: Counter[str] = Counter()
+        for claim in self.claims:
+            self._claimed[claim.pool] += claim.quantity
+        self._bought: Counter[str] = Counter()
+        for order in orders:
+            self._bought.update(order.pools)
+        self.capacity = sum(not seat.withdrawn for seat in census.seats) + sum(
+            pool.capacity for pool in census.pools
+        )
+        self.sold = sum(order.units for order in orders)
+        self.revenue = sum(order.amount for order in orders)
+
+    def seats(self, seats: Iterable[Seat]) -> Iterable[tuple[Seat, Seat]]:
+        """Each seat as it should be and as it is."""
+        for seat in seats:
+            if order := self.sold_to.get(seat.id):
+                right = replace(seat, hold=None, until_ms=FOREVER_MS, order=order.id)
+            elif hold := self.held_by.get(seat.id):
+                right = replace(seat, hold=hold.id, until_ms=hold.until_ms, order=None)
+            elif seat.order is None and seat.until_ms <= self.now:
+                right = seat  # free by its deadline; whose it was does not matter
+            else:
+                right = replace(seat, hold=None, until_ms=0, order=None)
+            yield right, seat
+
+    def pools(self, pools: Iterable[Pool]) -> Iterable[tuple[Pool, Pool]]:
+        for pool in pools:
+            yield replace(pool, held=self._claimed[pool.id], sold=self._bought[pool.id]), pool
+
+
+def _differences(census: Census) -> list[Drift]:
+    derived = _Derived(census)
+    event = census.event.id
+    found = [
+        Drift(event, f"seat {was.id}", _owner(right), _owner(was))
+        for right, was in derived.seats(census.seats)
+        if right != was
+    ]
+    found += [
+        Drift(
+            event,
+            f"pool {was.id}",
+            f"held {right.held}, sold {right.sold}",
+            f"held {was.held}, sold {was.sold}",
+        )
+        for right, was in derived.pools(census.pools)
+        if right != was
+    ]
+    found += _claim_drift(event, derived.claims, census.claims)
+    backstop = {seat: order.id for seat, order in derived.sold_to.items()}
+    for seat in sorted(backstop.keys() | census.sold_seats.keys()):
+        right_order, order = backstop.get(seat), census.sold_seats.get(seat)
+        if right_order != order:
+            found.append(Drift(event, f"sold seat {seat}", str(right_order), str(order)))
+    for name in ("capacity", "sold", "revenue"):
+        right_number, number = getattr(derived, name), getattr(census, name)
+        if right_number != number:
+            found.append(Drift(event, name, str(right_number), str(number)))
+    return found
+
+
+def _claim_drift(event: str, right: list[Claim], found: list[Claim]) -> list[Drift]:
+    rights = {claim.id: claim for claim in right}
+    founds = {claim.id: claim for claim in found}
+    return [
+        Drift(
+            event,
+            f"claim on {key.replace(chr(10), ' of ')}",
+            str(rights.get(key)),
+            str(founds.get(key)),
+        )
+        for key in sorted(rights.keys() | founds.keys())
+        if rights.get(key) != founds.get(key)
+    ]
+
+
+def _owner(seat: Seat) -> str:
+    if seat.order is not None:
+        return f"sold to {seat.order}"
+    return f"held by {seat.hold} until {seat.until_ms}" if seat.hold is not None else "free"
+
+
+def _oversold(census: Census) -> list[Drift]:
+    """Two owners of one unit. No program may choose which of two buyers loses his seat."""
+    event = census.event.id
+    owners: dict[str, list[str]] = {}
+    claimants = [o for o in census.orders if o.sold] + [h for h in census.holds if h.open]
+    for owner in claimants:
+        for seat in owner.seats:
+            owners.setdefault(seat, []).append(owner.id)
+    found = [
+        Drift(event, f"seat {seat}", "one owner", ", ".join(ids), mendable=False)
+        for seat, ids in sorted(owners.items())
+        if len(ids) > 1
+    ]
+    bought: Counter[str] = Counter()
+    for order in census.orders:
+        if order.sold:
+            bought.update(order.pools)
+    return found + [
+        Drift(
+            event, f"pool {p.id}", f"at most {p.capacity} sold", str(bought[p.id]), mendable=False
+        )
+        for p in census.pools
+        if bought[p.id] > p.capacity
+    ]
+
+
+def _unknown_units(census: Census) -> list[Drift]:
+    """Holds and orders of seats or pools that the event does not have."""
+    known = {seat.id for seat in census.seats} | {pool.id for pool in census.pools}
+    owners: list[Hold | Order] = [hold for hold in census.holds if hold.open]
+    owners += [order for order in census.orders if order.sold]
+    return [
+        Drift(census.event.id, owner.id, "units that exist", unit, mendable=False)
+        for owner in owners
+        for unit in (*owner.seats, *owner.pools)
+        if unit not in known
+    ]
+
+
+HOLD_STATES = {
+    facts.HOLD_PLACED: HoldState.HELD,
+    facts.HOLD_PAYING: HoldState.PAYING,
+    facts.HOLD_RELEASED: HoldState.RELEASED,
+    facts.HOLD_EXPIRED: HoldState.EXPIRED,
+    facts.ORDER_CONFIRMED: HoldState.CONFIRMED,
+}
+
+
+class LogAudit:
+    """Replays a log page by page: numbers without a gap, no unit with two owners at a time, and
+    in the end the same holds and orders as the rows have."""
+
+    def __init__(self, event: str) -> None:
+        self.event = event
+        self.seq = 0
+        self.holds: dict[str, HoldState] = {}
+        self.orders: dict[str, OrderState] = {}
+        self.owner: dict[str, str] = {}
+        self.found: list[Drift] = []
+
+    def read(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            if entry.seq != self.seq + 1:
+                self._add("log", f"number {self.seq + 1}", f"number {entry.seq}")
+            self.seq = entry.seq
+            if entry.type.startswith(("hold.", "order.")):
+                self._units(entry)
+
+    def _units(self, entry: Entry) -> None:
+        data = entry.data
+        hold: str | None = data.get("hold")
+        order: str = data.get("order", "")
+        seats: list[str] = data.get("seats", [])
+        if hold is not None and (state := HOLD_STATES.get(entry.type)):
+            self.holds[hold] = state
+        if entry.type == facts.ORDER_CONFIRMED:
+            self.orders[order] = OrderState.CONFIRMED
+            self._move(entry, seats, (None, hold), order)
+        elif entry.type == facts.ORDER_CANCELLED:
+            self.orders[order] = OrderState.CANCELLED
+            self._move(entry, seats, (order,), None)
+        elif entry.type == facts.HOLD_PLACED:
+            self._move(entry, seats, (None,), hold)
+        elif entry.type in (facts.HOLD_RELEASED, facts.HOLD_EXPIRED):
+            self._move(entry, seats, (hold,), None)
+
+    def _move(
+        self, entry: Entry, seats: Iterable[str], before: tuple[str | None, ...], to: str | None
+    ) -> None:
+        for seat in seats:
+            if (owner := self.owner.get(seat)) not in before:
+                expected = " or ".join(str(each or "nobody") for each in before)
+                self._add(f"log {entry.seq}, seat {seat}", expected, str(owner))
+            if to is None:
+                self.owner.pop(seat, None)
+            else:
+                self.owner[seat] = to
+
+    def finish(self, census: Census) -> list[Drift]:
+        if self.seq != census.seq:
+            self._add("log", f"{census.seq} facts", f"{self.seq}")
+        for hold in census.holds:
+            if (told := self.holds.pop(hold.id, None)) is not hold.state:
+                self._add(f"hold {hold.id}", f"{told} by the log", hold.state)
+        for order in census.orders:
+            if (said := self.orders.pop(order.id, None)) is not order.state:
+                self._add(f"order {order.id}", f"{said} by the log", order.state)
+        for id, state in (*self.holds.items(), *self.orders.items()):
+            # A hold that lived only in a gate is known from its order alone.
+            if state is not HoldState.CONFIRMED:
+                self._add(id, f"{state} by the log", "no row")
+        return self.found
+
+    def _add(self, where: str, expected: str, found: str) -> None:
+        self.found.append(Drift(self.event, where, expected, found, mendable=False))

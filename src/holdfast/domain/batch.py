@@ -1,0 +1,248 @@
+"""One batch of one event: what to load, in which order, and every command decided.
+
+It does no I/O. It is a generator that yields what it needs (`Fetch`) and is sent the rows, so that
+a store that blocks, a store that awaits and a store of dicts all run the same code, and the order
+in which rows are locked is written down here and nowhere else:
+
+    buyers, seats, pools, holds, orders: each by full key in byte order;
+    then the seats chosen as best available; then the ids of commands; then the clock.
+
+The clock comes after the last wait, so that no decision is made with a time that passed while
+waiting. What a hold or an order has never changes, so it may be read before anything is locked.
+"""
+
+from collections.abc import Collection, Generator, Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from holdfast.domain.commands import (
+    AddCapacity,
+    CancelOrder,
+    Command,
+    ConfirmHold,
+    ExpireHolds,
+    ExtendHold,
+    PayHold,
+    PlaceHold,
+    ReleaseHold,
+    Sell,
+    Withdraw,
+)
+from holdfast.domain.decide import decide
+from holdfast.domain.model import Ask, Claim, Hold, Millis, Order
+from holdfast.domain.outcomes import Answer, Reason, Refused
+from holdfast.domain.picking import Unloaded
+from holdfast.domain.shelf import Record, Shelf
+
+
+class What(StrEnum):
+    """What a batch may ask its store for, and what it is sent in return."""
+
+    DUE = "due"  # [limit] -> holds whose deadline has passed, oldest first
+    PEEK_HOLDS = "peek_holds"  # ids -> holds, not locked
+    PEEK_ORDERS = "peek_orders"  # ids -> orders, not locked
+    BUYERS = "buyers"  # buyers -> nothing; they are locked
+    SEATS = "seats"  # ids -> seats, locked
+    POOLS = "pools"  # ids -> pools, locked
+    HOLDS = "holds"  # ids -> holds, locked
+    ORDERS = "orders"  # ids -> orders, locked
+    HOUSE = "house"  # nothing -> [the house], or none without seats
+    CHOSEN = "chosen"  # ids -> seats, locked, without waiting
+    RECORDS = "records"  # ids of commands -> records
+    PAYMENTS = "payments"  # payments -> (payment, order) pairs
+    NOW = "now"  # nothing -> [milliseconds]
+    CLAIMS = "claims"  # ids of holds -> their claims
+    LAPSED = "lapsed"  # (pool, units short) pairs -> enough of its lapsed claims, oldest first
+    TALLIES = "tallies"  # buyers -> (buyer, Tally) pairs
+
+
+class Fetch(msgspec.Struct, frozen=True):
+    what: What
+    keys: Sequence[Any] = ()
+    now: Millis = 0
+
+
+# What is sent depends on what was asked for: `What` says which rows.
+Batch = Generator[Fetch, Sequence[Any], list[Answer]]
+Loading = Generator[Fetch, Sequence[Any], Millis]
+
+
+def run(shelf: Shelf, commands: Sequence[Command]) -> Batch:
+    """Loads what the commands name, then decides them in order of arrival."""
+    now = yield from _load(shelf, commands)
+    answers = []
+    for command in commands:
+        answer = _replay(shelf, command)
+        if answer is None:
+            answer = yield from _decide(shelf, command, now)
+        answers.append(answer)
+    return answers
+
+
+def _replay(shelf: Shelf, command: Command) -> Answer | None:
+    """The first answer, if the command has been here before."""
+    record = shelf.records.get(command.id)
+    if record is None:
+        return None
+    if record.digest != command.digest:
+        return Answer(Refused(Reason.IDEMPOTENCY_MISMATCH, command.id))
+    return Answer(record.outcome, replayed=True)
+
+
+def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Sequence[Any], Answer]:
+    while True:
+        try:
+            decision = decide(shelf, command, now)
+        except Unloaded as missing:
+            yield from _load_chosen(shelf, missing.seats)
+        else:
+            break
+    if decision.facts:
+        shelf.take(decision)
+        shelf.record(Record(command.id, command.digest, decision.outcome))
+    return Answer(decision.outcome)
+
+
+def _load_chosen(shelf: Shelf, ids: Sequence[str]) -> Generator[Fetch, Sequence[Any], None]:
+    seats = yield Fetch(What.CHOSEN, sorted(ids))
+    shelf.seats.load(seats)
+    yield from _load_holds(shelf, (seat.hold for seat in seats if seat.hold is not None))
+
+
+def _load_holds(shelf: Shelf, ids: Iterable[str]) -> Generator[Fetch, Sequence[Any], None]:
+    if missing := sorted({id for id in ids if id not in shelf.holds.now}):
+        shelf.holds.load((yield Fetch(What.HOLDS, missing)))
+
+
+class Needs:
+    """The keys that a batch names."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.ids = [command.id for command in commands]
+        self.seats: set[str] = set()
+        self.holds: set[str] = set()
+        self.new_holds: set[str] = set()
+        self.orders: set[str] = set()
+        self.new_orders: set[str] = set()
+        self.payments: set[str] = set()
+        self.buyers: set[str] = set()
+        self.capped = False
+        self.demand: dict[str, int] = {}
+        self.best = False
+        self.due = 0
+        for command in commands:
+            self._add(command)
+
+    def _add(self, command: Command) -> None:
+        match command:
+            case PlaceHold():
+                self._add_ask(command.ask, command.buyer, command.cap)
+                self.new_holds.add(command.hold)
+            case ConfirmHold():
+                self.holds.add(command.hold)
+                self._add_order(command)
+            case ExtendHold() | ReleaseHold() | PayHold():
+                self.holds.add(command.hold)
+            case Sell():
+                self._add_ask(command.ask, command.buyer, command.cap)
+                self._add_order(command)
+            case CancelOrder():
+                self.orders.add(command.order)
+            case ExpireHolds():
+                self.due = max(self.due, command.limit)
+            case AddCapacity():
+                self.seats.update(plan.id for plan in command.seats)
+                self.add_pools({pool.id: 0 for pool in command.pools})
+            case Withdraw():
+                self.seats.update(command.seats)
+                self.add_pools(command.pools)
+
+    def _add_ask(self, ask: Ask, buyer: str, cap: int | None) -> None:
+        self.seats.update(ask.seats)
+        self.best = self.best or bool(ask.best)
+        self.buyers.add(buyer)
+        self.capped = self.capped or cap is not None
+        if ask.pools:
+            self.add_pools(ask.pools)
+
+    def _add_order(self, command: ConfirmHold | Sell) -> None:
+        self.new_orders.add(command.order)
+        if command.payment is not None:
+            self.payments.add(command.payment)
+
+    def add_pools(self, pools: dict[str, int]) -> None:
+        for pool, quantity in pools.items():
+            self.demand[pool] = self.demand.get(pool, 0) + quantity
+
+    def add_units(self, owners: Iterable[Hold | Order]) -> None:
+        """The units of holds and orders that commands follow: to be locked, not to be had."""
+        for owner in owners:
+            self.seats.update(owner.seats)
+            self.add_pools(dict.fromkeys(owner.pools, 0))
+
+
+def _load(shelf: Shelf, commands: Sequence[Command]) -> Loading:
+    needs = Needs(commands)
+    followed = yield from _peek(shelf, needs)
+    capped = needs.capped or (shelf.event is not None and shelf.event.max_per_buyer is not None)
+    buyers = sorted(needs.buyers) if capped else []
+    if buyers:
+        yield Fetch(What.BUYERS, buyers)
+    if needs.seats:
+        shelf.seats.load((yield Fetch(What.SEATS, sorted(needs.seats))))
+    if needs.demand:
+        shelf.pools.load((yield Fetch(What.POOLS, sorted(needs.demand))))
+    holders = {seat.hold for seat in shelf.seats.now.values() if seat.hold is not None}
+    yield from _load_holds(shelf, needs.holds | needs.new_holds | holders)
+    if orders := needs.orders | needs.new_orders:
+        shelf.orders.load((yield Fetch(What.ORDERS, sorted(orders))))
+    if needs.best:
+        shelf.house = next(iter((yield Fetch(What.HOUSE))), None)
+    records = yield Fetch(What.RECORDS, sorted(needs.ids))
+    shelf.records = {record.id: record for record in records}
+    if needs.payments:
+        shelf.payments = dict((yield Fetch(What.PAYMENTS, sorted(needs.payments))))
+    now: Millis = (yield Fetch(What.NOW))[0]
+    yield from _load_claims(shelf, needs.demand, followed, now)
+    if buyers:
+        shelf.tallies = dict((yield Fetch(What.TALLIES, buyers)))
+    return now
+
+
+def _peek(shelf: Shelf, needs: Needs) -> Generator[Fetch, Sequence[Any], Collection[str]]:
+    """Finds the units of the holds and orders that commands follow; returns those holds."""
+    if needs.due:
+        due = yield Fetch(What.DUE, [needs.due])
+        shelf.due = [hold.id for hold in due]
+        needs.holds.update(shelf.due)
+        needs.add_units(due)
+    if needs.holds:
+        holds = yield Fetch(What.PEEK_HOLDS, sorted(needs.holds))
+        needs.add_units(holds)
+        needs.orders.update(hold.order for hold in holds if hold.order is not None)
+    if needs.orders:
+        needs.add_units((yield Fetch(What.PEEK_ORDERS, sorted(needs.orders))))
+    return needs.holds
+
+
+def _load_claims(
+    shelf: Shelf, demand: dict[str, int], followed: Collection[str], now: Millis
+) -> Generator[Fetch, Sequence[Any], None]:
+    sharing = sorted(id for id in followed if (hold := shelf.holds.get(id)) and hold.pools)
+    if sharing:
+        shelf.claims.load((yield Fetch(What.CLAIMS, sharing)))
+    short = sorted(
+        (pool.id, demand[pool.id] - pool.free)
+        for pool in shelf.pools.now.values()
+        if demand[pool.id] > pool.free
+    )
+    if not short:
+        return
+    # Each lapsed claim gives back at least one unit: as many claims as units are short suffice.
+    lapsed: Sequence[Claim] = yield Fetch(What.LAPSED, short, now)
+    for claim in lapsed:
+        shelf.lapsed.setdefault(claim.pool, []).append(claim)
+    shelf.claims.load(claim for claim in lapsed if claim.id not in shelf.claims.now)
+    yield from _load_holds(shelf, (claim.hold for claim in lapsed))

@@ -1,0 +1,96 @@
+"""Everything that can be announced. A fact is written in the transaction that made it true."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.domain.model import Event, Hold, Millis, Order, instant
+
+HOLD_PLACED = "hold.placed"
+HOLD_EXTENDED = "hold.extended"
+HOLD_PAYING = "hold.paying"
+HOLD_RELEASED = "hold.released"
+HOLD_EXPIRED = "hold.expired"
+ORDER_CONFIRMED = "order.confirmed"
+ORDER_CANCELLED = "order.cancelled"
+EVENT_CREATED = "event.created"
+EVENT_CHANGED = "event.changed"
+
+
+class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the facts about holds and orders carry."""
+
+    buyer: str
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: int
+    currency: str
+    hold: str | None
+    order: str | None = None
+    version: int | None = None
+    expires_at: datetime | None = None
+
+
+class EventData(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the facts about events carry: the configuration, and units that came or went."""
+
+    state: str
+    version: int
+    name: str
+    changed: tuple[str, ...] = ()
+    seats_added: tuple[str, ...] = ()
+    seats_withdrawn: tuple[str, ...] = ()
+    pools: dict[str, int] = {}
+    """Change of each pool's capacity."""
+
+
+class Fact(msgspec.Struct, frozen=True):
+    type: str
+    data: UnitsData | EventData
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A fact as the log has it: numbered without a gap, in order of commits."""
+
+    event: str
+    seq: int
+    type: str
+    at_ms: Millis
+    data: dict[str, Any]  # whatever its version of the fact carried
+
+    @property
+    def at(self) -> datetime:
+        return instant(self.at_ms)
+
+
+def of_hold(type: str, hold: Hold) -> Fact:
+    data = UnitsData(
+        buyer=hold.buyer,
+        seats=hold.seats,
+        pools=hold.pools,
+        amount=hold.amount,
+        currency=hold.currency,
+        hold=hold.id,
+        version=hold.version,
+        expires_at=hold.expires_at,
+    )
+    return Fact(type, data)
+
+
+def of_order(type: str, order: Order) -> Fact:
+    data = UnitsData(
+        buyer=order.buyer,
+        seats=order.seats,
+        pools=order.pools,
+        amount=order.amount,
+        currency=order.currency,
+        hold=order.hold,
+        order=order.id,
+    )
+    return Fact(type, data)
+
+
+def of_event(type: str, event: Event, **details: Any) -> Fact:
+    data = EventData(state=event.state, version=event.version, name=event.name, **details)
+    return Fact(type, data)

@@ -1,0 +1,240 @@
+"""The nouns: events, seats, pools, holds, orders. Plain frozen values.
+
+Every instant is an integer number of milliseconds since 1970 (UTC), read from the authority's
+clock and passed in. A deadline is the first millisecond at which something is over: at `now ==
+deadline` a hold is already dead.
+"""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import msgspec
+
+Millis = int
+
+FOREVER_MS: Millis = 2**62
+
+
+def instant(at_ms: Millis) -> datetime:
+    """A moment of the authority's clock as a datetime in UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+class EventState(StrEnum):
+    ON_SALE = "on_sale"
+    PAUSED = "paused"
+    CLOSED = "closed"
+
+
+class HoldState(StrEnum):
+    HELD = "held"
+    PAYING = "paying"
+    CONFIRMED = "confirmed"
+    RELEASED = "released"
+    EXPIRED = "expired"
+
+
+class OrderState(StrEnum):
+    PENDING = "pending"
+    AUTHORIZED = "authorized"
+    CONFIRMED = "confirmed"
+    CAPTURED = "captured"
+    DECLINED = "declined"
+    VOIDED = "voided"
+    CANCELLED = "cancelled"
+    REFUNDED = "refunded"
+
+
+class SeatState(StrEnum):
+    AVAILABLE = "available"
+    HELD = "held"
+    SOLD = "sold"
+
+
+class Ranking(StrEnum):
+    """What "best" means in an event."""
+
+    ROWS = "rows"  # front row first, then nearest to the middle of the row
+    CENTRE = "centre"  # nearest to the middle of the front
+    RANK = "rank"  # the rank written on each seat, lowest first
+
+
+class Event(msgspec.Struct, frozen=True):
+    """An event's configuration. `version` grows with every change of it."""
+
+    id: str
+    name: str
+    currency: str
+    state: EventState
+    hold_seconds: int
+    grace_seconds: int
+    max_extensions: int
+    max_per_buyer: int | None
+    prices: dict[str, int]
+    ranking: Ranking = Ranking.ROWS
+    flash_sale: bool = False
+    policy: str | None = None
+    waiting_room: bool = False
+    version: int = 1
+    layout: int = 1
+    """Grows when seats are added or withdrawn, so that a house built from them is known stale."""
+
+
+class SeatPlan(msgspec.Struct, frozen=True):
+    """What never changes about a seat: where it is and whom it is for."""
+
+    id: str
+    section: str
+    row: str
+    number: int
+    tier: str
+    x: float
+    y: float
+    rank: int | None = None
+    accessible: bool = False
+    companion: bool = False
+    restricted_view: bool = False
+    channel: str | None = None
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """What a decision needs of a seat: who has it and until when."""
+
+    id: str
+    tier: str
+    channel: str | None = None
+    hold: str | None = None
+    until_ms: Millis = 0
+    order: str | None = None
+    withdrawn: bool = False
+
+    def free(self, now: Millis) -> bool:
+        """A seat whose hold is past its deadline is free: no sweeper has to come first."""
+        return self.order is None and self.until_ms <= now and not self.withdrawn
+
+    def state(self, now: Millis) -> SeatState:
+        if self.order is not None or self.withdrawn:
+            return SeatState.SOLD
+        return SeatState.AVAILABLE if self.until_ms <= now else SeatState.HELD
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """Counted stock. `held` counts every claim still written, live or lapsed."""
+
+    id: str
+    tier: str
+    capacity: int
+    held: int = 0
+    sold: int = 0
+    channel: str | None = None
+
+    @property
+    def free(self) -> int:
+        return self.capacity - self.held - self.sold
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A hold's share of a pool; gone when its quantity is zero."""
+
+    pool: str
+    hold: str
+    quantity: int
+    until_ms: Millis
+
+    @property
+    def id(self) -> str:
+        return f"{self.pool}\n{self.hold}"
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Units kept for one buyer until a deadline. Its units never change."""
+
+    id: str
+    event: str
+    buyer: str
+    state: HoldState
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: int
+    currency: str
+    placed_ms: Millis
+    soft_ms: Millis
+    hard_ms: Millis
+    extensions: int = 0
+    version: int = 1
+    order: str | None = None
+
+    @property
+    def until_ms(self) -> Millis:
+        """The deadline that counts: the soft one, or the hard one once payment has begun."""
+        return self.hard_ms if self.state is HoldState.PAYING else self.soft_ms
+
+    @property
+    def units(self) -> int:
+        return len(self.seats) + sum(self.pools.values())
+
+    @property
+    def expires_at(self) -> datetime:
+        """The soft deadline, which the buyer is shown."""
+        return instant(self.soft_ms)
+
+    @property
+    def open(self) -> bool:
+        """Neither sold, given back nor announced as expired; its deadline may have passed."""
+        return self.state is HoldState.HELD or self.state is HoldState.PAYING
+
+    def live(self, now: Millis) -> bool:
+        return self.open and self.until_ms > now
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Units sold to one buyer."""
+
+    id: str
+    event: str
+    buyer: str
+    state: OrderState
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: int
+    currency: str
+    created_ms: Millis
+    hold: str | None = None
+    payment: str | None = None
+
+    @property
+    def units(self) -> int:
+        return len(self.seats) + sum(self.pools.values())
+
+    @property
+    def created_at(self) -> datetime:
+        return instant(self.created_ms)
+
+    @property
+    def sold(self) -> bool:
+        """Whether the order has its units."""
+        return self.state is OrderState.CONFIRMED or self.state is OrderState.CAPTURED
+
+
+class Best(msgspec.Struct, frozen=True):
+    """An ask for the best seats there are."""
+
+    quantity: int
+    section: str | None = None
+    tier: str | None = None
+    together: bool = True
+    accessible: bool = False
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """What a buyer wants: any mix, all or nothing."""
+
+    seats: tuple[str, ...] = ()
+    best: tuple[Best, ...] = ()
+    pools: dict[str, int] = {}
+    channels: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> int:
+        best = sum(each.quantity for each in self.best)
+        return len(self.seats) + best + sum(self.pools.values())

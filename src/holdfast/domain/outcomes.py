@@ -1,0 +1,134 @@
+"""Every answer, and every reason to say no. A refusal is a value, never an exception."""
+
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.domain.model import Event, Hold, Order
+
+
+class Reason(StrEnum):
+    TAKEN = "taken"
+    SOLD_OUT = "sold_out"
+    INSUFFICIENT = "insufficient"
+    NOT_TOGETHER = "not_together"
+    BUYER_CAP = "buyer_cap"
+    NOT_ON_SALE = "not_on_sale"
+    QUEUE_REQUIRED = "queue_required"
+    UNKNOWN_EVENT = "unknown_event"
+    UNKNOWN_UNIT = "unknown_unit"
+    UNKNOWN_HOLD = "unknown_hold"
+    UNKNOWN_ORDER = "unknown_order"
+    EXISTS = "exists"
+    NOT_YOURS = "not_yours"
+    STALE = "stale"
+    EXPIRED = "expired"
+    RELEASED = "released"
+    CONFIRMED = "confirmed"
+    CANCELLED = "cancelled"
+    EXTENSION_LIMIT = "extension_limit"
+    PAYMENT_USED = "payment_used"
+    IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
+
+
+EXPLAINED = {
+    Reason.TAKEN: "these seats are taken: {units}",
+    Reason.SOLD_OUT: "sold out: {units}",
+    Reason.INSUFFICIENT: "only {available} left: {units}",
+    Reason.NOT_TOGETHER: "not enough seats side by side; {available} are free in all",
+    Reason.BUYER_CAP: "one buyer may have {cap} units of this event at a time",
+    Reason.NOT_ON_SALE: "the event is not on sale: {value}",
+    Reason.QUEUE_REQUIRED: "join the queue first",
+    Reason.UNKNOWN_EVENT: "there is no event {value!r}",
+    Reason.UNKNOWN_UNIT: "the event has no such unit: {units}",
+    Reason.UNKNOWN_HOLD: "there is no hold {value!r}",
+    Reason.UNKNOWN_ORDER: "there is no order {value!r}",
+    Reason.EXISTS: "there is one already: {value}",
+    Reason.NOT_YOURS: "the hold {value!r} is another buyer's",
+    Reason.STALE: "the hold has changed meanwhile: it is version {value} now",
+    Reason.EXPIRED: "the hold {value!r} has expired",
+    Reason.RELEASED: "the hold {value!r} was released",
+    Reason.CONFIRMED: "the hold {value!r} was sold already",
+    Reason.CANCELLED: "the order {value!r} was cancelled",
+    Reason.EXTENSION_LIMIT: "a hold of this event may be extended {cap} times",
+    Reason.PAYMENT_USED: "the payment {value!r} has paid for another order",
+    Reason.IDEMPOTENCY_MISMATCH: "the id {value!r} was used for something else",
+}
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """No, and nothing changed. Only the fields that the reason speaks of are set."""
+
+    reason: Reason
+    value: str | None = None
+    seats: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    available: int | None = None
+    cap: int | None = None
+
+    @property
+    def detail(self) -> str:
+        """One line for a person."""
+        units = ", ".join((*self.seats, *self.pools)) or self.value or "the seats asked for"
+        return EXPLAINED[self.reason].format(
+            units=units, available=self.available, cap=self.cap, value=self.value
+        )
+
+
+class Placed(msgspec.Struct, frozen=True, tag="placed"):
+    hold: Hold
+
+
+class Extended(msgspec.Struct, frozen=True, tag="extended"):
+    hold: Hold
+
+
+class Released(msgspec.Struct, frozen=True, tag="released"):
+    hold: Hold
+
+
+class Paying(msgspec.Struct, frozen=True, tag="paying"):
+    hold: Hold
+
+
+class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
+    order: Order
+
+
+class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
+    order: Order
+
+
+class Expired(msgspec.Struct, frozen=True, tag="expired"):
+    """How many holds were announced; as many as the limit means that there may be more."""
+
+    count: int
+
+
+class Created(msgspec.Struct, frozen=True, tag="created"):
+    event: Event
+
+
+class Changed(msgspec.Struct, frozen=True, tag="changed"):
+    event: Event
+
+
+Outcome = (
+    Placed
+    | Extended
+    | Released
+    | Paying
+    | Confirmed
+    | Cancelled
+    | Expired
+    | Created
+    | Changed
+    | Refused
+)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An outcome, and whether it is the first answer given again."""
+
+    outcome: Outcome
+    replayed: bool = False

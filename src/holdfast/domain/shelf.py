@@ -1,0 +1,186 @@
+"""The part of one event's state that a batch works on.
+
+A store loads it, decisions read it, and `take` puts what each decided back on it, so that the
+next command of the batch sees it. At the end it knows which rows changed and from what, which is
+all that a store needs in order to write them, guarded by what they were.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from holdfast.domain.facts import Fact
+from holdfast.domain.model import (
+    FOREVER_MS,
+    Claim,
+    Event,
+    Hold,
+    Millis,
+    Order,
+    Pool,
+    Seat,
+    SeatPlan,
+)
+from holdfast.domain.outcomes import Outcome
+from holdfast.domain.seating import House
+
+Row = Event | SeatPlan | Seat | Pool | Claim | Hold | Order
+
+
+class Keyed(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+R = TypeVar("R", bound=Keyed)
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What one command came to: the answer, the rows as they are now, and the facts."""
+
+    outcome: Outcome
+    rows: Sequence[Row] = ()
+    facts: Sequence[Fact] = ()
+    capacity: int = 0
+    sold: int = 0
+    revenue: int = 0
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The first answer to a command that made something."""
+
+    id: str
+    digest: str
+    outcome: Outcome
+
+
+class Rows(Generic[R]):
+    """Rows by id, and for those that changed, what the store still has."""
+
+    __slots__ = ("now", "was")
+
+    def __init__(self) -> None:
+        self.now: dict[str, R] = {}
+        self.was: dict[str, R | None] = {}
+
+    def load(self, rows: Iterable[R]) -> None:
+        for row in rows:
+            self.now[row.id] = row
+
+    def get(self, id: str) -> R | None:
+        return self.now.get(id)
+
+    def put(self, row: R) -> None:
+        if row.id not in self.was:
+            self.was[row.id] = self.now.get(row.id)
+        self.now[row.id] = row
+
+    def changes(self) -> Iterator[tuple[R | None, R]]:
+        """What was (None: new) and what is, in order of keys: everyone writes in that order."""
+        for id in sorted(self.was):
+            yield self.was[id], self.now[id]
+
+
+class Tally:
+    """What a buyer has of an event: units sold to him, and his holds."""
+
+    __slots__ = ("holds", "sold")
+
+    def __init__(self, sold: int, holds: dict[str, tuple[Millis, int]]) -> None:
+        self.sold = sold
+        self.holds = holds
+
+    def units(self, now: Millis) -> int:
+        return self.sold + sum(units for until, units in self.holds.values() if until > now)
+
+
+class Shelf:
+    def __init__(self, event_id: str, event: Event | None, house: House | None = None) -> None:
+        self.event_id = event_id
+        self.event = event
+        self.house = house
+        self.event_was = event
+        self.plans: list[SeatPlan] = []
+        self.seats: Rows[Seat] = Rows()
+        self.pools: Rows[Pool] = Rows()
+        self.holds: Rows[Hold] = Rows()
+        self.orders: Rows[Order] = Rows()
+        self.claims: Rows[Claim] = Rows()
+        self.lapsed: dict[str, list[Claim]] = {}
+        self.due: list[str] = []
+        self.tallies: dict[str, Tally] = {}
+        self.payments: dict[str, str] = {}
+        self.records: dict[str, Record] = {}
+        self.recorded: list[Record] = []
+        self.facts: list[Fact] = []
+        self.capacity = 0
+        self.sold = 0
+        self.revenue = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to commit. A batch of refusals has nothing."""
+        return bool(self.facts or self.recorded)
+
+    def take(self, decision: Decision) -> None:
+        for row in decision.rows:
+            PUT[type(row)](self, row)  # type: ignore[operator]  # the key says which
+        self.facts.extend(decision.facts)
+        self.capacity += decision.capacity
+        self.sold += decision.sold
+        self.revenue += decision.revenue
+
+    def record(self, record: Record) -> None:
+        self.records[record.id] = record
+        self.recorded.append(record)
+
+    def put_event(self, event: Event) -> None:
+        self.event = event
+
+    def put_plan(self, plan: SeatPlan) -> None:
+        self.plans.append(plan)
+
+    def put_seat(self, seat: Seat) -> None:
+        self.seats.put(seat)
+        if self.house is not None:
+            self.house.set(seat.id, free_from(seat))
+
+    def put_pool(self, pool: Pool) -> None:
+        self.pools.put(pool)
+
+    def put_claim(self, claim: Claim) -> None:
+        self.claims.put(claim)
+
+    def put_hold(self, hold: Hold) -> None:
+        self.holds.put(hold)
+        if tally := self.tallies.get(hold.buyer):
+            if hold.open:
+                tally.holds[hold.id] = (hold.until_ms, hold.units)
+            else:
+                tally.holds.pop(hold.id, None)
+
+    def put_order(self, order: Order) -> None:
+        was = self.orders.get(order.id)
+        self.orders.put(order)
+        if order.payment is not None:
+            self.payments[order.payment] = order.id
+        if tally := self.tallies.get(order.buyer):
+            had = was.units if was is not None and was.sold else 0
+            tally.sold += (order.units if order.sold else 0) - had
+
+
+PUT = {
+    Event: Shelf.put_event,
+    SeatPlan: Shelf.put_plan,
+    Seat: Shelf.put_seat,
+    Pool: Shelf.put_pool,
+    Claim: Shelf.put_claim,
+    Hold: Shelf.put_hold,
+    Order: Shelf.put_order,
+}
+
+
+def free_from(seat: Seat) -> Millis:
+    """The first instant at which the seat is free, as a house wants to know it."""
+    return FOREVER_MS if seat.order is not None or seat.withdrawn else seat.until_ms

@@ -1,0 +1,110 @@
+"""Decisions about events: create, open, pause, close, change, add and withdraw capacity."""
+
+from msgspec.structs import replace
+
+from holdfast.domain import facts, limits
+from holdfast.domain.commands import AddCapacity, ChangeEvent, CreateEvent, Withdraw
+from holdfast.domain.model import Event, Millis, Seat
+from holdfast.domain.outcomes import Changed, Created, Reason, Refused
+from holdfast.domain.picking import Basket, bury, reclaim
+from holdfast.domain.shelf import Decision, Row, Shelf
+
+
+def create(shelf: Shelf, command: CreateEvent) -> Decision:
+    if shelf.event is not None:
+        return Decision(Refused(Reason.EXISTS, command.event))
+    plan = command.plan
+    return Decision(
+        Created(plan.event),
+        [plan.event, *plan.seats, *plan.pools],
+        [facts.of_event(facts.EVENT_CREATED, plan.event)],
+        capacity=plan.capacity,
+    )
+
+
+def change(shelf: Shelf, event: Event, command: ChangeEvent, now: Millis) -> Decision:
+    changes = dict(command.changes)
+    if isinstance(prices := changes.get("prices"), dict):
+        # Units keep their tier, so a tier never loses its price.
+        changes["prices"] = {**event.prices, **prices}
+    different = tuple(name for name, value in changes.items() if getattr(event, name) != value)
+    if not different:
+        return Decision(Changed(event))
+    changed = replace(
+        event,
+        **changes,
+        version=event.version + 1,
+        layout=event.layout + ("ranking" in different),
+    )
+    fact = facts.of_event(facts.EVENT_CHANGED, changed, changed=different)
+    return Decision(Changed(changed), [changed], [fact])
+
+
+def add_capacity(shelf: Shelf, event: Event, command: AddCapacity, now: Millis) -> Decision:
+    there = [shelf.seats.get(plan.id) for plan in command.seats]
+    if clash := [seat.id for seat in there if seat is not None and not seat.withdrawn]:
+        return Decision(Refused(Reason.EXISTS, value=", ".join(clash[:10]), seats=tuple(clash)))
+    tiers = {plan.tier for plan in command.seats} | {pool.tier for pool in command.pools}
+    if unpriced := sorted(tiers - event.prices.keys()):
+        return Decision(Refused(Reason.UNKNOWN_UNIT, value=f"tier {unpriced[0]}"))
+    rows: list[Row] = []
+    for plan, seat in zip(command.seats, there, strict=True):
+        rows.append(plan if seat is None else Seat(seat.id, seat.tier, seat.channel))
+    for pool in command.pools:
+        was = shelf.pools.get(pool.id)
+        more = pool if was is None else replace(was, capacity=was.capacity + pool.capacity)
+        if more.capacity > limits.POOL_CAPACITY_MAX:
+            cap = limits.POOL_CAPACITY_MAX
+            return Decision(Refused(Reason.INSUFFICIENT, pools=(pool.id,), available=cap))
+        rows.append(more)
+    changed = _relaid(event)
+    fact = facts.of_event(
+        facts.EVENT_CHANGED,
+        changed,
+        changed=("capacity",),
+        seats_added=tuple(plan.id for plan in command.seats),
+        pools={pool.id: pool.capacity for pool in command.pools},
+    )
+    added = len(command.seats) + sum(pool.capacity for pool in command.pools)
+    return Decision(Changed(changed), [changed, *rows], [fact], capacity=added)
+
+
+def withdraw(shelf: Shelf, event: Event, command: Withdraw, now: Millis) -> Decision:
+    basket = Basket()
+    rows: list[Row] = []
+    clash: list[str] = []
+    for id in command.seats:
+        seat = shelf.seats.get(id)
+        if seat is None or seat.withdrawn:
+            return Decision(Refused(Reason.UNKNOWN_UNIT, seats=(id,)))
+        if not seat.free(now):
+            clash.append(id)
+        elif seat.hold is not None:
+            bury(shelf, seat.hold, basket)
+        rows.append(Seat(id, seat.tier, seat.channel, withdrawn=True))
+    if clash:
+        return Decision(Refused(Reason.TAKEN, seats=tuple(clash)))
+    for id, quantity in command.pools.items():
+        pool = shelf.pools.get(id)
+        if pool is None:
+            return Decision(Refused(Reason.UNKNOWN_UNIT, pools=(id,)))
+        pool = reclaim(shelf, pool, quantity, now, basket)
+        if pool.free < quantity:
+            return Decision(Refused(Reason.INSUFFICIENT, pools=(id,), available=pool.free))
+        rows.append(replace(pool, capacity=pool.capacity - quantity))
+    changed = _relaid(event)
+    fact = facts.of_event(
+        facts.EVENT_CHANGED,
+        changed,
+        changed=("capacity",),
+        seats_withdrawn=command.seats,
+        pools={id: -quantity for id, quantity in command.pools.items()},
+    )
+    gone = len(command.seats) + sum(command.pools.values())
+    return Decision(
+        Changed(changed), [changed, *basket.rows, *rows], [*basket.facts, fact], capacity=-gone
+    )
+
+
+def _relaid(event: Event) -> Event:
+    return replace(event, version=event.version + 1, layout=event.layout + 1)

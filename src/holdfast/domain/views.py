@@ -1,0 +1,69 @@
+"""What can be read: plain values, each from one snapshot of the authority."""
+
+import msgspec
+
+from holdfast.domain.model import Claim, Event, Hold, Millis, Order, Pool, Seat, SeatState
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """An event and how its sale stands. `held` counts live holds only."""
+
+    event: Event
+    seq: int
+    capacity: int
+    held: int
+    sold: int
+    revenue: int
+
+    @property
+    def available(self) -> int:
+        return self.capacity - self.held - self.sold
+
+    @property
+    def percent_sold(self) -> float:
+        return round(100 * self.sold / self.capacity, 2) if self.capacity else 0.0
+
+
+class SeatView(msgspec.Struct, frozen=True):
+    id: str
+    section: str
+    row: str
+    number: int
+    tier: str
+    x: float
+    y: float
+    state: SeatState
+    channel: str | None = None
+
+
+class PoolView(msgspec.Struct, frozen=True):
+    id: str
+    capacity: int
+    available: int
+    channel: str | None = None
+
+
+class SeatMap(msgspec.Struct, frozen=True):
+    """All units as they were when the log had `seq` facts."""
+
+    seq: int
+    seats: list[SeatView]
+    pools: list[PoolView]
+
+
+class Census(msgspec.Struct, frozen=True):
+    """Every row of an event, as the auditor wants it."""
+
+    event: Event
+    now: Millis
+    seq: int
+    capacity: int
+    sold: int
+    revenue: int
+    seats: list[Seat]
+    pools: list[Pool]
+    claims: list[Claim]
+    holds: list[Hold]
+    orders: list[Order]
+    sold_seats: dict[str, str]
+    """Seat to order: the backstop's rows."""

@@ -1,0 +1,424 @@
+"""The public Python API: submit a command, get its outcome.
+
+    async with Holdfast.open("sqlite:///shop.db") as shop:
+        match await shop.place_hold("e1", buyer="u1", seats=["A-1-1"]):
+            case Placed(hold): ...
+            case Refused(reason): ...
+
+Refusals are values. What is raised is trouble that nobody decided: `Invalid` for malformed input,
+`Overloaded` when too much is waiting, `StoreError` when the authority cannot be reached.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar, cast
+
+from msgspec.structs import replace
+
+from holdfast.domain import limits
+from holdfast.domain.asks import BestAsk, read_ask, read_buyer, read_withdrawal
+from holdfast.domain.commands import (
+    AddCapacity,
+    CancelOrder,
+    ChangeEvent,
+    Command,
+    ConfirmHold,
+    CreateEvent,
+    ExpireHolds,
+    ExtendHold,
+    PayHold,
+    PlaceHold,
+    ReleaseHold,
+    Sell,
+    Withdraw,
+)
+from holdfast.domain.facts import Entry
+from holdfast.domain.faults import Fault, Faults
+from holdfast.domain.model import EventState, Hold, HoldState, Order, SeatState
+from holdfast.domain.outcomes import (
+    Answer,
+    Cancelled,
+    Changed,
+    Confirmed,
+    Created,
+    Expired,
+    Extended,
+    Paying,
+    Placed,
+    Reason,
+    Refused,
+    Released,
+)
+from holdfast.domain.plan import read_capacity, read_changes, read_event
+from holdfast.domain.views import SeatMap, Summary
+from holdfast.errors import Invalid
+from holdfast.ids import digest, event_of, new_id, public_id
+from holdfast.lanes import Lanes
+from holdfast.ports import Store
+from holdfast.settings import Settings, load_settings
+from holdfast.upkeep.expire import Announcer
+from holdfast.wiring import make_store
+
+T = TypeVar("T")
+
+
+class Holdfast:
+    """A shop on one authority. Open it with `Holdfast.open`, use it from one event loop."""
+
+    def __init__(self, store: Store, settings: Settings, *, upkeep: bool = True) -> None:
+        self.store = store
+        self.settings = settings
+        self._lanes = Lanes(
+            store.apply,
+            one_lane=store.one_lane,
+            batch_max=settings.batch_max,
+            commands_max=settings.lane_max,
+        )
+        self._announcer = Announcer(self.expire, store.due, settings.expire_seconds)
+        self._upkeep = upkeep
+
+    @classmethod
+    def open(cls, store: str | None = None, *, upkeep: bool = True, **settings: Any) -> Self:
+        """A shop on the store at that address, opened by `async with`.
+
+        Settings that are not given come from the environment and from holdfast.toml. With
+        `upkeep=False` this process announces no expired holds; their units are free all the same.
+        """
+        chosen = load_settings({"store": store, **settings})
+        return cls(make_store(chosen), chosen, upkeep=upkeep)
+
+    async def __aenter__(self) -> Self:
+        await self.store.open()
+        if self._upkeep:
+            self._announcer.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Answers everything that was taken, then closes."""
+        await self._announcer.stop()
+        await self._lanes.close()
+        await self.store.close()
+
+    async def submit(self, command: Command) -> Answer:
+        """Any command, as it is. The methods below are this, with the input checked."""
+        return await self._lanes.submit(command)
+
+    # Events
+
+    async def create_event(
+        self, event: Mapping[str, Any], *, idempotency_key: str | None = None
+    ) -> Created | Refused:
+        """A new event, from the same description as `POST /v1/events` takes."""
+        plan = _valid(read_event(event))
+        asked = digest("create", event) if idempotency_key else ""
+        return await self._ask(
+            Created,
+            CreateEvent(id=_key(idempotency_key), event=plan.event.id, plan=plan, digest=asked),
+        )
+
+    async def change_event(self, event: str, /, **changes: Any) -> Changed | Refused:
+        """Changes settings of an event by name: state, deadlines, caps, prices, ranking, ..."""
+        checked = _valid(read_changes(changes))
+        return await self._ask(Changed, ChangeEvent(id=new_id(), event=event, changes=checked))
+
+    async def open_event(self, event: str) -> Changed | Refused:
+        """Puts an event on sale."""
+        return await self.change_event(event, state=EventState.ON_SALE)
+
+    async def pause_event(self, event: str) -> Changed | Refused:
+        """No new holds; those there are may be paid for."""
+        return await self.change_event(event, state=EventState.PAUSED)
+
+    async def close_event(self, event: str) -> Changed | Refused:
+        return await self.change_event(event, state=EventState.CLOSED)
+
+    async def add_capacity(self, event: str, units: Mapping[str, Any]) -> Changed | Refused:
+        """Adds `sections`, `seats` and `pools` (described as for a new event), brings withdrawn
+        seats back, and adds to the capacity of pools that are there already."""
+        summary = await self.event(event)
+        if summary is None:
+            return Refused(Reason.UNKNOWN_EVENT, event)
+        seats, pools = _valid(read_capacity(units, summary.event.prices))
+        command = AddCapacity(id=new_id(), event=event, seats=seats, pools=pools)
+        return await self._ask(Changed, command)
+
+    async def withdraw(
+        self, event: str, *, seats: Iterable[str] = (), pools: Mapping[str, int] | None = None
+    ) -> Changed | Refused:
+        """Takes units off sale that are neither sold nor held."""
+        named, counted = _valid(read_withdrawal(_listed(seats), pools))
+        command = Withdraw(id=new_id(), event=event, seats=named, pools=counted)
+        return await self._ask(Changed, command)
+
+    # Holds
+
+    async def place_hold(
+        self,
+        event: str,
+        *,
+        buyer: str,
+        seats: Iterable[str] = (),
+        best: BestAsk | None = None,
+        pools: Mapping[str, int] | None = None,
+        channels: Iterable[str] = (),
+        id: str | None = None,
+        idempotency_key: str | None = None,
+        cap: int | None = None,
+    ) -> Placed | Refused:
+        """Holds all of it or nothing.
+
+        `best` is a number of seats side by side, or a mapping (or several) with quantity, section,
+        tier, together, accessible. With `id` (the caller's own, for this hold) or
+        `idempotency_key` the call may be repeated: what it made is made once. `cap` limits the
+        buyer where the event does not.
+        """
+        wanted = {"quantity": best} if isinstance(best, int) else best
+        ask = _valid(read_ask(_listed(seats), wanted, pools, _listed(channels)))
+        buyer = _valid(read_buyer(buyer))
+        local = _caller_id(id, "id") if id is not None else new_id()
+        repeatable = id is not None or idempotency_key is not None
+        hold = public_id(event, local)
+        return await self._ask(
+            Placed,
+            PlaceHold(
+                id=_key(idempotency_key) if idempotency_key is not None else hold,
+                event=event,
+                hold=hold,
+                buyer=buyer,
+                ask=ask,
+                cap=cap,
+                digest=digest("place", buyer, id, ask, cap) if repeatable else "",
+            ),
+        )
+
+    async def extend_hold(
+        self,
+        hold: str,
+        *,
+        buyer: str | None = None,
+        seconds: int | None = None,
+        version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Extended | Refused:
+        """Moves both deadlines, by `seconds` or by the event's own length of a hold at most."""
+        if seconds is not None:
+            faults = Faults()
+            seconds = faults.integer("seconds", seconds, 1, limits.HOLD_SECONDS_MAX)
+            _valid(faults.found or True)
+        asked = digest("extend", hold, buyer, seconds, version) if idempotency_key else ""
+        return await self._follow(
+            Extended,
+            hold,
+            lambda event: ExtendHold(
+                id=_key(idempotency_key),
+                event=event,
+                hold=hold,
+                buyer=buyer,
+                seconds=seconds,
+                version=version,
+                digest=asked,
+            ),
+        )
+
+    async def release_hold(
+        self, hold: str, *, buyer: str | None = None, version: int | None = None
+    ) -> Released | Refused:
+        """Gives the units back. Doing so again changes nothing."""
+        return await self._follow(
+            Released,
+            hold,
+            lambda event: ReleaseHold(
+                id=new_id(), event=event, hold=hold, buyer=buyer, version=version
+            ),
+        )
+
+    async def pay_hold(
+        self, hold: str, *, buyer: str | None = None, version: int | None = None
+    ) -> Paying | Refused:
+        """Payment begins: the units stay until the hard deadline."""
+        return await self._follow(
+            Paying,
+            hold,
+            lambda event: PayHold(
+                id=new_id(), event=event, hold=hold, buyer=buyer, version=version
+            ),
+        )
+
+    async def confirm_hold(
+        self,
+        hold: str,
+        *,
+        buyer: str | None = None,
+        version: int | None = None,
+        payment: str | None = None,
+        order: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Confirmed | Refused:
+        """Sells what the hold holds. Confirming again gives the same order."""
+        event = event_of(hold)
+        if event is None:
+            return Refused(Reason.UNKNOWN_HOLD, hold)
+        payment = _payment(payment)
+        local = _caller_id(order, "order") if order is not None else new_id()
+        repeatable = order is not None or idempotency_key is not None
+        order_id = public_id(event, local)
+        return await self._ask(
+            Confirmed,
+            ConfirmHold(
+                id=_key(idempotency_key) if idempotency_key is not None else f"confirm:{order_id}",
+                event=event,
+                hold=hold,
+                order=order_id,
+                buyer=buyer,
+                version=version,
+                payment=payment,
+                digest=digest("confirm", hold, buyer, payment, order) if repeatable else "",
+            ),
+        )
+
+    async def expire(self, event: str, limit: int) -> Expired | Refused:
+        """Announces holds whose deadline has passed; upkeep does so by itself."""
+        return await self._ask(Expired, ExpireHolds(id=new_id(), event=event, limit=limit))
+
+    # Orders
+
+    async def sell(
+        self,
+        event: str,
+        *,
+        buyer: str,
+        seats: Iterable[str] = (),
+        best: BestAsk | None = None,
+        pools: Mapping[str, int] | None = None,
+        channels: Iterable[str] = (),
+        payment: str | None = None,
+        order: str | None = None,
+        hold: str | None = None,
+        idempotency_key: str | None = None,
+        cap: int | None = None,
+    ) -> Confirmed | Refused:
+        """Sells without a hold in the authority, all of it or nothing."""
+        wanted = {"quantity": best} if isinstance(best, int) else best
+        ask = _valid(read_ask(_listed(seats), wanted, pools, _listed(channels)))
+        buyer = _valid(read_buyer(buyer))
+        payment = _payment(payment)
+        local = _caller_id(order, "order") if order is not None else new_id()
+        repeatable = order is not None or idempotency_key is not None
+        order_id = public_id(event, local)
+        asked = digest("sell", buyer, ask, payment, order, hold, cap) if repeatable else ""
+        return await self._ask(
+            Confirmed,
+            Sell(
+                id=_key(idempotency_key) if idempotency_key is not None else f"sell:{order_id}",
+                event=event,
+                order=order_id,
+                buyer=buyer,
+                ask=ask,
+                hold=hold,
+                payment=payment,
+                cap=cap,
+                digest=asked,
+            ),
+        )
+
+    async def cancel_order(self, order: str) -> Cancelled | Refused:
+        """Takes a sale back; its units are free again. Doing so again changes nothing."""
+        event = event_of(order)
+        if event is None:
+            return Refused(Reason.UNKNOWN_ORDER, order)
+        return await self._ask(Cancelled, CancelOrder(id=new_id(), event=event, order=order))
+
+    # Reading
+
+    async def events(self) -> list[Summary]:
+        return await self.store.summaries()
+
+    async def event(self, event: str) -> Summary | None:
+        found = await self.store.summaries(event)
+        return found[0] if found else None
+
+    async def seats(self, event: str, *, channels: Iterable[str] = ()) -> SeatMap | None:
+        """The seat map and the number of the last fact it contains. Units of channels that are
+        not named look sold."""
+        seat_map = await self.store.seat_map(event)
+        if seat_map is None:
+            return None
+        named = {None, *channels}
+        return SeatMap(
+            seat_map.seq,
+            [
+                seat if seat.channel in named else replace(seat, state=SeatState.SOLD)
+                for seat in seat_map.seats
+            ],
+            [
+                pool if pool.channel in named else replace(pool, available=0)
+                for pool in seat_map.pools
+            ],
+        )
+
+    async def hold(self, hold: str) -> Hold | None:
+        """The hold as it stands now: one past its deadline is expired, announced or not."""
+        event = event_of(hold)
+        found = await self.store.hold(event, hold) if event else None
+        if found is None:
+            return None
+        row, now = found
+        return replace(row, state=HoldState.EXPIRED) if row.open and not row.live(now) else row
+
+    async def order(self, order: str) -> Order | None:
+        event = event_of(order)
+        return await self.store.order(event, order) if event else None
+
+    async def log(self, event: str, *, after: int = 0, limit: int = 100) -> list[Entry]:
+        """The facts with numbers above `after`, in order, none missing."""
+        return await self.store.log(event, max(after, 0), min(max(limit, 1), LOG_PAGE_MAX))
+
+    async def _ask(self, kind: type[T], command: Command) -> T | Refused:
+        """The outcome, which is of the command's own kind or a refusal."""
+        if not limits.EVENT_ID.fullmatch(command.event):
+            return Refused(Reason.UNKNOWN_EVENT, command.event)
+        outcome = (await self._lanes.submit(command)).outcome
+        assert isinstance(outcome, kind | Refused), outcome
+        return outcome
+
+    async def _follow(
+        self, kind: type[T], hold: str, make: Callable[[str], Command]
+    ) -> T | Refused:
+        event = event_of(hold)
+        if event is None:
+            return Refused(Reason.UNKNOWN_HOLD, str(hold))
+        return await self._ask(kind, make(event))
+
+
+LOG_PAGE_MAX = 10_000
+
+
+def _valid(read: T | list[Fault]) -> T:
+    if isinstance(read, list):
+        raise Invalid(cast(list[Fault], read))
+    return read
+
+
+def _listed(labels: Iterable[str]) -> object:
+    """One text is not a list of texts, though Python would read it letter by letter."""
+    return labels if isinstance(labels, str | list | tuple) else list(labels)
+
+
+def _key(idempotency_key: str | None) -> str:
+    return new_id() if idempotency_key is None else _caller_id(idempotency_key, "idempotency_key")
+
+
+def _caller_id(raw: str, path: str) -> str:
+    if not isinstance(raw, str) or not limits.CALLER_ID.fullmatch(raw):
+        problem = "must be 1 to 64 letters, digits, or '-', '_', '.', ':'"
+        faults = Faults()
+        faults.add(path, problem, raw)
+        raise Invalid(faults.found)
+    return raw
+
+
+def _payment(raw: str | None) -> str | None:
+    if raw is None:
+        return None
+    faults = Faults()
+    payment = faults.label("payment", raw, limits.PAYMENT_CHARS_MAX)
+    return _valid(faults.found or payment)

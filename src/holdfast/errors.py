@@ -1,0 +1,59 @@
+"""What can go wrong that nobody decided. A refusal is not here: it is an outcome.
+
+HoldfastError
+  Invalid            the input is malformed; lists every fault; nothing was tried
+  SettingsError      a setting or an address is wrong
+  Overloaded         the queue is full: try again in `retry_after` seconds
+  ShuttingDown       this process takes no more commands
+  StoreError         the authority did not do it
+    StoreUnavailable   cannot be reached or opened
+    StoreBusy          passing trouble; the batch was rolled back and may be run again
+    CommitUnknown      the commit's reply was lost; running the batch again settles it
+    SchemaMismatch     the schema is older or newer than this program
+"""
+
+from holdfast.domain.faults import Fault
+
+
+class HoldfastError(Exception):
+    """Root of every error of Holdfast's own; its text is one line that says what to do."""
+
+
+class Invalid(HoldfastError, ValueError):
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(map(str, faults)))
+
+
+class SettingsError(HoldfastError, ValueError):
+    pass
+
+
+class Overloaded(HoldfastError):
+    def __init__(self, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"too much is waiting already; try again in {retry_after:g} s")
+
+
+class ShuttingDown(HoldfastError):
+    pass
+
+
+class StoreError(HoldfastError):
+    pass
+
+
+class StoreUnavailable(StoreError):
+    pass
+
+
+class StoreBusy(StoreError):
+    pass
+
+
+class CommitUnknown(StoreError):
+    pass
+
+
+class SchemaMismatch(StoreError):
+    pass

@@ -1,0 +1,149 @@
+"""Group commit: while one batch commits, the commands that arrive form the next.
+
+A lane is a queue and a runner. There are no timers: a lone command goes straight through, and a
+crowd forms batches by itself, because it waits while the last batch commits. Every queue has a
+limit, past which the answer is no, at once.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from holdfast.domain.commands import (
+    AddCapacity,
+    ChangeEvent,
+    Command,
+    CreateEvent,
+    Withdraw,
+)
+from holdfast.domain.outcomes import Answer
+from holdfast.errors import CommitUnknown, Overloaded, ShuttingDown, StoreBusy, StoreUnavailable
+
+BATCH_COMMANDS_MAX = 500
+LANE_COMMANDS_MAX = 20_000
+RETRIES_MAX = 3
+RETRY_FIRST_SECONDS = 0.005
+RETRY_AFTER_SECONDS = 1.0
+
+ALONE = (CreateEvent, ChangeEvent, AddCapacity, Withdraw)
+"""These change what other commands are decided under, so each is a batch of its own."""
+
+Apply = Callable[[Sequence[Command]], Awaitable[list[Answer]]]
+Waiting = tuple[Command, "asyncio.Future[Answer]"]
+
+
+class Lane:
+    """FIFO. Whoever stops waiting before his batch begins is left out of it; whoever stops later
+    changes nothing for the others."""
+
+    def __init__(self, apply: Apply, batch_max: int, commands_max: int) -> None:
+        self._apply = apply
+        self._batch_max = batch_max
+        self._commands_max = commands_max
+        self._queue: deque[Waiting] = deque()
+        self.runner: asyncio.Task[None] | None = None
+
+    def submit(self, command: Command) -> "asyncio.Future[Answer]":
+        if len(self._queue) >= self._commands_max:
+            raise Overloaded(RETRY_AFTER_SECONDS)
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_future()
+        self._queue.append((command, waiting))
+        if self.runner is None:
+            self.runner = loop.create_task(self._run())
+        return waiting
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    async def _run(self) -> None:
+        try:
+            while batch := self._next_batch():
+                await self._settle(batch)
+        finally:
+            self.runner = None
+
+    def _next_batch(self) -> list[Waiting]:
+        batch: list[Waiting] = []
+        queue = self._queue
+        while queue and len(batch) < self._batch_max:
+            alone = isinstance(queue[0][0], ALONE)
+            if alone and batch:
+                break
+            command, waiting = queue.popleft()
+            if not waiting.done():
+                batch.append((command, waiting))
+                if alone:
+                    break
+        return batch
+
+    async def _settle(self, batch: list[Waiting]) -> None:
+        """Answers everybody in the batch. What fails as a whole is split, so that one poisonous
+        command cannot take others down."""
+        try:
+            answers = await self._retried([command for command, _ in batch])
+        except Exception as failure:
+            if len(batch) == 1 or isinstance(failure, StoreUnavailable):
+                for _, waiting in batch:
+                    if not waiting.done():
+                        waiting.set_exception(failure)
+                return
+            middle = len(batch) // 2
+            await self._settle(batch[:middle])
+            await self._settle(batch[middle:])
+        else:
+            for (_, waiting), answer in zip(batch, answers, strict=True):
+                if not waiting.done():
+                    waiting.set_result(answer)
+
+    async def _retried(self, commands: list[Command]) -> list[Answer]:
+        """Runs the batch again, decisions included, when its trouble was a passing one. After a
+        lost commit reply that settles it too: what was committed is found by the commands' ids."""
+        for attempt in range(RETRIES_MAX):
+            try:
+                return await self._apply(commands)
+            except (StoreBusy, CommitUnknown):
+                # Two processes that met should not meet again at the same moment.
+                await asyncio.sleep(RETRY_FIRST_SECONDS * 2**attempt * (1 + random.random()))
+        return await self._apply(commands)
+
+
+class Lanes:
+    """One lane per event, or one for all where the store admits one writer at a time."""
+
+    def __init__(
+        self,
+        apply: Apply,
+        *,
+        one_lane: bool,
+        batch_max: int = BATCH_COMMANDS_MAX,
+        commands_max: int = LANE_COMMANDS_MAX,
+    ) -> None:
+        self._apply = apply
+        self._one_lane = one_lane
+        self._batch_max = batch_max
+        self._commands_max = commands_max
+        self._lanes: dict[str, Lane] = {}
+        self._closing = False
+
+    def submit(self, command: Command) -> "asyncio.Future[Answer]":
+        if self._closing:
+            raise ShuttingDown("this process is shutting down and takes no more commands")
+        key = "" if self._one_lane else command.event
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = self._add_lane()
+        return lane.submit(command)
+
+    def _add_lane(self) -> Lane:
+        # Lanes that nobody uses are dropped now and then: asking for odd events costs no memory.
+        if len(self._lanes) >= 1_000:
+            self._lanes = {key: lane for key, lane in self._lanes.items() if lane.runner}
+        return Lane(self._apply, self._batch_max, self._commands_max)
+
+    async def close(self) -> None:
+        """Takes no more commands and answers all that were taken."""
+        self._closing = True
+        while runners := [lane.runner for lane in self._lanes.values() if lane.runner]:
+            await asyncio.wait(runners)

@@ -1,0 +1,56 @@
+"""Every interface that has more than one implementation, and nothing else."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.domain.commands import Command
+from holdfast.domain.facts import Entry
+from holdfast.domain.model import Hold, Millis, Order
+from holdfast.domain.outcomes import Answer
+from holdfast.domain.views import Census, SeatMap, Summary
+
+
+class Store(Protocol):
+    """An authority: it alone decides what is sold.
+
+    `apply` is one durable transaction: all of the batch or nothing. It raises StoreBusy when the
+    batch was rolled back and may be run again, CommitUnknown when it may have been committed.
+    """
+
+    @property
+    def url(self) -> str:
+        """Its address, without secrets."""
+
+    @property
+    def one_lane(self) -> bool:
+        """Whether all events share one lane, because the store admits one writer at a time."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def migrate(self) -> list[str]:
+        """Brings the schema up to date; returns what it did."""
+
+    async def apply(self, commands: Sequence[Command]) -> list[Answer]: ...
+
+    async def summaries(self, event: str | None = None) -> list[Summary]:
+        """All events, or the one."""
+
+    async def seat_map(self, event: str) -> SeatMap | None: ...
+
+    async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
+        """The hold, and the authority's time when it was read."""
+
+    async def order(self, event: str, id: str) -> Order | None: ...
+
+    async def log(self, event: str, after: int, limit: int) -> list[Entry]: ...
+
+    async def due(self) -> list[str]:
+        """Events that have holds to announce as expired."""
+
+    async def census(self, event: str) -> Census | None:
+        """Every row of an event in one snapshot, for the auditor."""
+
+    async def mend(self, event: str) -> list[str]:
+        """Rewrites what follows from holds and orders; returns what differed."""

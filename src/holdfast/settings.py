@@ -1,0 +1,65 @@
+"""Every setting, with its limits, in one place.
+
+A value comes from, in this order: the command line, the environment (`HOLDFAST_STORE`), the file
+`holdfast.toml` in the working directory (or the one `HOLDFAST_CONFIG` names), the default here.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.errors import SettingsError
+
+PREFIX = "HOLDFAST_"
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    store: str = "sqlite:///holdfast.db"
+    """The authority: memory://, sqlite:///path"""
+    batch_max: Annotated[int, Meta(ge=1, le=5_000)] = 500
+    """Commands in one transaction at most."""
+    lane_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
+    """Commands that may wait in one lane; past it the answer is "overloaded", at once."""
+    expire_seconds: Annotated[float, Meta(gt=0, le=3600)] = 1.0
+    """How often expired holds are announced. Their units are free at the deadline anyway."""
+    sqlite_synchronous: str = "FULL"
+    """FULL survives a loss of power; NORMAL only a crash of the program, and is faster."""
+
+
+def load_settings(
+    given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+) -> Settings:
+    """`given` is what the caller said himself; None there means that he said nothing."""
+    environ = os.environ if environ is None else environ
+    values = _from_file(environ)
+    for name in Settings.__struct_fields__:
+        if text := environ.get(PREFIX + name.upper()):
+            values[name] = text
+    values.update((name, value) for name, value in (given or {}).items() if value is not None)
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as cause:
+        raise SettingsError(f"settings: {cause}") from None
+    if settings.sqlite_synchronous not in ("FULL", "NORMAL"):
+        raise SettingsError(
+            f"sqlite_synchronous must be FULL or NORMAL, not {settings.sqlite_synchronous!r}"
+        )
+    return settings
+
+
+def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
+    named = environ.get(PREFIX + "CONFIG")
+    path = Path(named or "holdfast.toml")
+    if not named and not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as cause:
+        raise SettingsError(f"cannot read {path}: {cause.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
+        raise SettingsError(f"{path} is not valid TOML: {cause}") from None

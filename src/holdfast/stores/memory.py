@@ -1,0 +1,282 @@
+"""The authority that forgets: dicts in this process. For tests, trials and caches of one's own."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.domain import audit
+from holdfast.domain.batch import Fetch, What, run
+from holdfast.domain.commands import Command
+from holdfast.domain.facts import Entry
+from holdfast.domain.model import Claim, Event, Hold, Millis, Order, Pool, Seat, SeatPlan
+from holdfast.domain.outcomes import Answer
+from holdfast.domain.seating import House
+from holdfast.domain.shelf import Record, Shelf, Tally, free_from
+from holdfast.domain.views import Census, PoolView, SeatMap, SeatView, Summary
+from holdfast.stores import Clock, drive, host_clock
+
+RECORDS_KEPT_MS = 24 * 3600 * 1000
+
+encode = msgspec.json.Encoder().encode
+
+
+class Rows:
+    """Everything about one event."""
+
+    def __init__(self) -> None:
+        self.event: Event | None = None
+        self.seq = self.capacity = self.sold = self.revenue = 0
+        self.plans: dict[str, SeatPlan] = {}
+        self.seats: dict[str, Seat] = {}
+        self.pools: dict[str, Pool] = {}
+        self.claims: dict[str, Claim] = {}
+        self.holds: dict[str, Hold] = {}
+        self.open: dict[str, Hold] = {}
+        self.open_by: dict[str, dict[str, Hold]] = {}
+        self.sold_to: dict[str, int] = {}
+        self.payments: dict[str, str] = {}
+        self.orders: dict[str, Order] = {}
+        self.sold_seats: dict[str, str] = {}
+        self.records: dict[str, Record] = {}
+        self.recorded: deque[tuple[Millis, str]] = deque()
+        self.log: list[tuple[int, str, Millis, bytes]] = []
+        self.house: House | None = None
+        self.house_layout = 0
+
+    def fetch(self, want: Fetch, now: Millis) -> Sequence[Any]:
+        keys = want.keys
+        match want.what:
+            case What.SEATS | What.CHOSEN:
+                return _found(self.seats, keys)
+            case What.HOLDS | What.PEEK_HOLDS:
+                return _found(self.holds, keys)
+            case What.RECORDS:
+                return _found(self.records, keys)
+            case What.NOW:
+                return [now]
+            case What.POOLS:
+                return _found(self.pools, keys)
+            case What.ORDERS | What.PEEK_ORDERS:
+                return _found(self.orders, keys)
+            case What.CLAIMS:
+                return self._claims(keys)
+            case What.LAPSED:
+                return self._lapsed(dict(keys), now)
+            case What.DUE:
+                due = (hold for hold in self.open.values() if hold.until_ms <= now)
+                return sorted(due, key=lambda hold: hold.until_ms)[: keys[0]]
+            case What.PAYMENTS:
+                return [(key, self.payments[key]) for key in keys if key in self.payments]
+            case What.TALLIES:
+                return [(buyer, self._tally(buyer)) for buyer in keys]
+            case What.HOUSE:
+                return self._house()
+            case What.BUYERS:
+                return []
+
+    def _lapsed(self, short: dict[str, int], now: Millis) -> list[Claim]:
+        lapsed = [c for c in self.claims.values() if c.pool in short and c.until_ms <= now]
+        return sorted(lapsed, key=lambda claim: claim.until_ms)
+
+    def _claims(self, holds: Sequence[str]) -> list[Claim]:
+        shares = ((pool, id) for id in holds for pool in self.holds[id].pools)
+        return _found(self.claims, [Claim(pool, id, 0, 0).id for pool, id in shares])
+
+    def _tally(self, buyer: str) -> Tally:
+        holds = self.open_by.get(buyer, {}).values()
+        return Tally(
+            self.sold_to.get(buyer, 0), {hold.id: (hold.until_ms, hold.units) for hold in holds}
+        )
+
+    def _house(self) -> list[House]:
+        if self.event is None or not self.plans:
+            return []
+        if self.house is None or self.house_layout != self.event.layout:
+            self.house = House(self.plans.values(), self.event.ranking)
+            self.house_layout = self.event.layout
+            for seat in self.seats.values():
+                if free := free_from(seat):
+                    self.house.set(seat.id, free)
+        return [self.house]
+
+    def write(self, shelf: Shelf, now: Millis) -> None:
+        self.event = shelf.event
+        for plan in shelf.plans:
+            self.plans[plan.id] = plan
+            self.seats[plan.id] = Seat(plan.id, plan.tier, plan.channel)
+        for was, seat in shelf.seats.changes():
+            self.seats[seat.id] = seat
+            if seat.order is not None:
+                self.sold_seats[seat.id] = seat.order
+            elif was is not None and was.order is not None:
+                del self.sold_seats[seat.id]
+        self.pools.update((pool.id, pool) for _, pool in shelf.pools.changes())
+        for _, claim in shelf.claims.changes():
+            if claim.quantity:
+                self.claims[claim.id] = claim
+            else:
+                self.claims.pop(claim.id, None)
+        for _, hold in shelf.holds.changes():
+            self._write_hold(hold)
+        for before, order in shelf.orders.changes():
+            self._write_order(before, order)
+        self.capacity += shelf.capacity
+        self.sold += shelf.sold
+        self.revenue += shelf.revenue
+        self._record(shelf.recorded, now)
+        for fact in shelf.facts:
+            self.seq += 1
+            self.log.append((self.seq, fact.type, now, encode(fact.data)))
+
+    def _write_hold(self, hold: Hold) -> None:
+        self.holds[hold.id] = hold
+        his = self.open_by.setdefault(hold.buyer, {})
+        if hold.open:
+            self.open[hold.id] = his[hold.id] = hold
+            return
+        self.open.pop(hold.id, None)
+        his.pop(hold.id, None)
+        if not his:
+            del self.open_by[hold.buyer]
+
+    def _write_order(self, was: Order | None, order: Order) -> None:
+        self.orders[order.id] = order
+        if order.payment is not None:
+            self.payments[order.payment] = order.id
+        had = was.units if was is not None and was.sold else 0
+        has = order.units if order.sold else 0
+        self.sold_to[order.buyer] = self.sold_to.get(order.buyer, 0) + has - had
+
+    def _record(self, records: Iterable[Record], now: Millis) -> None:
+        for record in records:
+            self.records[record.id] = record
+            self.recorded.append((now, record.id))
+        while self.recorded and self.recorded[0][0] < now - RECORDS_KEPT_MS:
+            self.records.pop(self.recorded.popleft()[1], None)
+
+
+def _found(rows: dict[str, Any], keys: Sequence[str]) -> list[Any]:
+    return [row for key in keys if (row := rows.get(key)) is not None]
+
+
+class MemoryStore:
+    one_lane = False
+
+    def __init__(self, clock: Clock = host_clock) -> None:
+        self.url = "memory://"
+        self._clock = clock
+        self._events: dict[str, Rows] = {}
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def migrate(self) -> list[str]:
+        return []
+
+    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+        rows = self._events.get(commands[0].event) or Rows()
+        # One thread and no await between load and write: nobody can come in between.
+        now = self._clock()
+        shelf = Shelf(commands[0].event, rows.event, rows.house)
+        try:
+            answers = drive(run(shelf, commands), lambda want: rows.fetch(want, now))
+        except BaseException:
+            rows.house = None
+            raise
+        if shelf.changed:
+            rows.write(shelf, now)
+            self._events[shelf.event_id] = rows
+        return answers
+
+    async def summaries(self, event: str | None = None) -> list[Summary]:
+        now = self._clock()
+        chosen = sorted(self._events) if event is None else [event]
+        return [
+            Summary(rows.event, rows.seq, rows.capacity, held, rows.sold, rows.revenue)
+            for rows in (self._events[id] for id in chosen if id in self._events)
+            if rows.event is not None
+            for held in [sum(hold.units for hold in rows.open.values() if hold.live(now))]
+        ]
+
+    async def seat_map(self, event: str) -> SeatMap | None:
+        rows = self._events.get(event)
+        if rows is None:
+            return None
+        now = self._clock()
+        seats = [
+            SeatView(p.id, p.section, p.row, p.number, p.tier, p.x, p.y, seat.state(now), p.channel)
+            for p in rows.plans.values()
+            if not (seat := rows.seats[p.id]).withdrawn
+        ]
+        lapsed: dict[str, int] = {}
+        for claim in rows.claims.values():
+            if claim.until_ms <= now:
+                lapsed[claim.pool] = lapsed.get(claim.pool, 0) + claim.quantity
+        pools = [
+            PoolView(p.id, p.capacity, p.free + lapsed.get(p.id, 0), p.channel)
+            for p in rows.pools.values()
+        ]
+        return SeatMap(rows.seq, seats, pools)
+
+    async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
+        rows = self._events.get(event)
+        hold = rows.holds.get(id) if rows else None
+        return (hold, self._clock()) if hold else None
+
+    async def order(self, event: str, id: str) -> Order | None:
+        rows = self._events.get(event)
+        return rows.orders.get(id) if rows else None
+
+    async def log(self, event: str, after: int, limit: int) -> list[Entry]:
+        rows = self._events.get(event)
+        page = rows.log[after : after + limit] if rows else []
+        return [
+            Entry(event, seq, type, at_ms, msgspec.json.decode(data))
+            for seq, type, at_ms, data in page
+        ]
+
+    async def due(self) -> list[str]:
+        now = self._clock()
+        return [
+            id
+            for id, rows in self._events.items()
+            if any(hold.until_ms <= now for hold in rows.open.values())
+        ]
+
+    async def census(self, event: str) -> Census | None:
+        rows = self._events.get(event)
+        if rows is None or rows.event is None:
+            return None
+        return Census(
+            event=rows.event,
+            now=self._clock(),
+            seq=rows.seq,
+            capacity=rows.capacity,
+            sold=rows.sold,
+            revenue=rows.revenue,
+            seats=list(rows.seats.values()),
+            pools=list(rows.pools.values()),
+            claims=list(rows.claims.values()),
+            holds=list(rows.holds.values()),
+            orders=list(rows.orders.values()),
+            sold_seats=dict(rows.sold_seats),
+        )
+
+    async def mend(self, event: str) -> list[str]:
+        census = await self.census(event)
+        if census is None:
+            return []
+        fixes = audit.corrections(census)
+        rows = self._events[event]
+        rows.seats.update((seat.id, seat) for seat in fixes.seats)
+        rows.pools.update((pool.id, pool) for pool in fixes.pools)
+        rows.claims = {claim.id: claim for claim in fixes.claims}
+        rows.sold_seats = dict(fixes.sold_seats)
+        rows.capacity, rows.sold, rows.revenue = fixes.capacity, fixes.sold, fixes.revenue
+        rows.house = None
+        return fixes.changes

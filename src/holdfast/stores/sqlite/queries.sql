@@ -1,0 +1,220 @@
+-- SQLite has no SELECT ... FOR UPDATE and needs none: BEGIN IMMEDIATE admits one writer.
+-- Look-ups by key are run once per key by executemany: SQLite is in this process, so that costs
+-- a few microseconds and no round trip.
+
+-- name: counters
+SELECT version, seq FROM counters WHERE event = ?;
+
+-- name: config
+SELECT config FROM events WHERE event = ?;
+
+-- name: seats
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM seats WHERE event = ? AND id = ?;
+
+-- name: pools
+SELECT id, tier, capacity, held, sold, channel FROM pools WHERE event = ? AND id = ?;
+
+-- name: holds
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holds WHERE event = ? AND id = ?;
+
+-- name: orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+FROM orders WHERE event = ? AND id = ?;
+
+-- name: records
+SELECT id, digest, outcome FROM commands WHERE event = ? AND id = ?;
+
+-- name: payments
+SELECT payment, id FROM orders WHERE event = ? AND payment = ? AND payment IS NOT NULL;
+
+-- name: claims
+-- A hold names its pools, so its claims are found by full key.
+SELECT pool, hold, quantity, until_ms FROM claims WHERE event = ? AND pool = ? AND hold = ?;
+
+-- name: lapsed
+SELECT pool, hold, quantity, until_ms FROM claims
+WHERE event = ? AND pool = ? AND until_ms <= ? ORDER BY until_ms LIMIT ?;
+
+-- name: due
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holds WHERE event = ? AND until_ms <= ? AND until_ms IS NOT NULL ORDER BY until_ms LIMIT ?;
+
+-- name: open_by_buyer
+SELECT id, until_ms, units FROM holds WHERE event = ? AND buyer = ? AND until_ms IS NOT NULL;
+
+-- name: sold_to_buyer
+SELECT COALESCE(SUM(units), 0) FROM orders
+WHERE event = ? AND buyer = ? AND state IN ('confirmed', 'captured');
+
+-- name: house
+SELECT id, section, row, number, tier, x, y, rank, accessible, companion, restricted_view, channel
+FROM seat_plans WHERE event = ? ORDER BY position;
+
+-- name: busy_seats
+-- The seats that are not simply free: what a house has to be told after it was built.
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM seats WHERE event = ? AND (until_ms > 0 OR withdrawn);
+
+-- name: log_seats
+-- Which seats other processes touched since a house was last brought up to date.
+SELECT type, data FROM log WHERE event = ? AND seq > ? ORDER BY seq LIMIT ?;
+
+-- name: insert_event
+INSERT INTO events (event, version, config) VALUES (?, ?, ?);
+
+-- name: update_event
+UPDATE events SET version = ?, config = ? WHERE event = ? AND version = ?;
+
+-- name: last_position
+SELECT COALESCE(MAX(position), 0) FROM seat_plans WHERE event = ?;
+
+-- name: insert_plan
+INSERT INTO seat_plans (event, id, section, row, number, tier, x, y, rank, accessible, companion,
+                        restricted_view, channel, position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_seat
+INSERT INTO seats (event, id, tier, channel) VALUES (?, ?, ?, ?);
+
+-- name: update_seat
+-- The guard is the seat as it was decided on: had anybody else had it meanwhile, no row changes.
+UPDATE seats SET hold = ?, until_ms = ?, order_id = ?, withdrawn = ?
+WHERE event = ? AND id = ? AND hold IS ? AND until_ms = ? AND order_id IS ?;
+
+-- name: insert_sold
+INSERT INTO sold_seats (event, seat, order_id) VALUES (?, ?, ?);
+
+-- name: delete_sold
+DELETE FROM sold_seats WHERE event = ? AND seat = ? AND order_id = ?;
+
+-- name: insert_pool
+INSERT INTO pools (event, id, tier, channel, capacity, held, sold) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_pool
+UPDATE pools SET capacity = ?, held = ?, sold = ?
+WHERE event = ? AND id = ? AND capacity = ? AND held = ? AND sold = ?;
+
+-- name: insert_claim
+INSERT INTO claims (event, pool, hold, quantity, until_ms) VALUES (?, ?, ?, ?, ?);
+
+-- name: update_claim
+UPDATE claims SET until_ms = ? WHERE event = ? AND pool = ? AND hold = ? AND until_ms = ?;
+
+-- name: delete_claim
+DELETE FROM claims WHERE event = ? AND pool = ? AND hold = ?;
+
+-- name: insert_hold
+INSERT INTO holds (event, id, buyer, state, seats, pools, units, amount, currency, placed_ms,
+                   soft_ms, hard_ms, extensions, version, order_id, until_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_hold
+-- The fence: whoever acts on an older version of the hold changes no row.
+UPDATE holds SET state = ?, soft_ms = ?, hard_ms = ?, extensions = ?, version = ?, order_id = ?,
+                 until_ms = ?
+WHERE event = ? AND id = ? AND version = ?;
+
+-- name: insert_order
+INSERT INTO orders (event, id, buyer, state, seats, pools, units, amount, currency, created_ms,
+                    hold, payment)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_order
+UPDATE orders SET state = ?, payment = ? WHERE event = ? AND id = ? AND state = ?;
+
+-- name: insert_record
+INSERT INTO commands (event, id, digest, outcome, at_ms) VALUES (?, ?, ?, ?, ?);
+
+-- name: forget_records
+DELETE FROM commands WHERE (event, id) IN (
+    SELECT event, id FROM commands WHERE event = ? AND at_ms < ? ORDER BY at_ms LIMIT ?);
+
+-- name: insert_counters
+INSERT INTO counters (event, version, seq, capacity, sold, revenue) VALUES (?, ?, 0, 0, 0, 0);
+
+-- name: advance
+-- Last of all. A batch that was decided under an older configuration changes no row.
+UPDATE counters SET seq = seq + ?, version = ?, capacity = capacity + ?, sold = sold + ?,
+                    revenue = revenue + ?
+WHERE event = ? AND version = ? AND seq = ?;
+
+-- name: append
+INSERT INTO log (event, seq, type, at_ms, data) VALUES (?, ?, ?, ?, ?);
+
+-- name: summaries
+SELECT e.config, c.seq, c.capacity,
+       (SELECT COALESCE(SUM(units), 0) FROM holds h
+        WHERE h.event = e.event AND h.until_ms > ?1 AND h.until_ms IS NOT NULL),
+       c.sold, c.revenue
+FROM events e JOIN counters c ON c.event = e.event
+WHERE ?2 IS NULL OR e.event = ?2 ORDER BY e.event;
+
+-- name: map_seats
+SELECT p.id, p.section, p.row, p.number, p.tier, p.x, p.y,
+       CASE WHEN s.order_id IS NOT NULL THEN 'sold'
+            WHEN s.until_ms > ?2 THEN 'held' ELSE 'available' END,
+       p.channel
+FROM seat_plans p JOIN seats s ON s.event = p.event AND s.id = p.id
+WHERE p.event = ?1 AND NOT s.withdrawn ORDER BY p.position;
+
+-- name: map_pools
+-- A pool's row counts every claim that is written; those past their deadline are free already.
+SELECT p.id, p.capacity,
+       p.capacity - p.held - p.sold + (
+           SELECT COALESCE(SUM(c.quantity), 0) FROM claims c
+           WHERE c.event = p.event AND c.pool = p.id AND c.until_ms <= ?2),
+       p.channel
+FROM pools p WHERE p.event = ?1 ORDER BY p.id;
+
+-- name: log
+SELECT event, seq, type, at_ms, data FROM log WHERE event = ? AND seq > ? ORDER BY seq LIMIT ?;
+
+-- name: due_events
+SELECT event FROM counters c WHERE EXISTS (
+    SELECT 1 FROM holds h
+    WHERE h.event = c.event AND h.until_ms <= ? AND h.until_ms IS NOT NULL)
+ORDER BY event;
+
+-- name: census_counters
+SELECT seq, capacity, sold, revenue FROM counters WHERE event = ?;
+
+-- name: census_seats
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM seats WHERE event = ? ORDER BY id;
+
+-- name: census_pools
+SELECT id, tier, capacity, held, sold, channel FROM pools WHERE event = ? ORDER BY id;
+
+-- name: census_claims
+SELECT pool, hold, quantity, until_ms FROM claims WHERE event = ? ORDER BY pool, hold;
+
+-- name: census_holds
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holds WHERE event = ? ORDER BY id;
+
+-- name: census_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+FROM orders WHERE event = ? ORDER BY id;
+
+-- name: census_sold
+SELECT seat, order_id FROM sold_seats WHERE event = ? ORDER BY seat;
+
+-- name: mend_seat
+UPDATE seats SET hold = ?, until_ms = ?, order_id = ? WHERE event = ? AND id = ?;
+
+-- name: mend_pool
+UPDATE pools SET held = ?, sold = ? WHERE event = ? AND id = ?;
+
+-- name: clear_claims
+DELETE FROM claims WHERE event = ?;
+
+-- name: clear_sold
+DELETE FROM sold_seats WHERE event = ?;
+
+-- name: mend_counters
+UPDATE counters SET capacity = ?, sold = ?, revenue = ? WHERE event = ?;

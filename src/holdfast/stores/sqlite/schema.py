@@ -1,0 +1,33 @@
+"""Schema versions of the file: created when new, brought forward when old, refused when newer."""
+
+from importlib.resources import files
+
+import apsw
+
+from holdfast.errors import SchemaMismatch
+
+SCHEMA_VERSION = 1
+MIGRATIONS: dict[int, str] = {1: "schema.sql"}
+"""Each version and the file that leads to it from the one before."""
+
+
+def migrate(db: apsw.Connection, path: str) -> list[str]:
+    """Runs what is missing, each step in a transaction of its own; safe to run at any time."""
+    done = []
+    while (version := _version(db)) < SCHEMA_VERSION:
+        target = version + 1
+        steps = (files(__package__) / MIGRATIONS[target]).read_text(encoding="utf-8")
+        with db:  # all of it or nothing, the version included
+            db.execute(steps)
+            db.pragma("user_version", target)
+        done.append(f"schema {version} -> {target}")
+    if version > SCHEMA_VERSION:
+        raise SchemaMismatch(
+            f"{path} has schema {version}, newer than this program's {SCHEMA_VERSION}: "
+            "upgrade holdfast"
+        )
+    return done
+
+
+def _version(db: apsw.Connection) -> int:
+    return int(db.pragma("user_version"))

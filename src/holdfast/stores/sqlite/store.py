@@ -1,0 +1,331 @@
+"""The authority on a SQLite file.
+
+All SQLite work happens on threads of its own, so that the event loop never waits for a disk: one
+thread writes batches, one reads views, one copies the write-ahead log back into the file.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from holdfast.domain import audit
+from holdfast.domain.batch import Fetch, What, run
+from holdfast.domain.commands import Command
+from holdfast.domain.facts import Entry
+from holdfast.domain.model import Event, Hold, Millis, Order, SeatState
+from holdfast.domain.outcomes import Answer
+from holdfast.domain.shelf import Shelf
+from holdfast.domain.views import Census, PoolView, SeatMap, SeatView, Summary
+from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
+from holdfast.stores import Clock, drive, host_clock
+from holdfast.stores.sqlite import schema
+from holdfast.stores.sqlite.houses import Houses, read_data
+from holdfast.stores.sqlite.reading import (
+    SQL,
+    Reader,
+    read_config,
+    read_event,
+    to_claim,
+    to_hold,
+    to_order,
+    to_pair,
+    to_pool,
+    to_seat,
+)
+from holdfast.stores.sqlite.turn import Turn
+from holdfast.stores.sqlite.writing import Writer
+
+T = TypeVar("T")
+
+BUSY_MS = 5_000
+"""Patience with writers that do not queue as we do, such as another program."""
+WAL_PAGES_MAX = 4_000
+"""About 16 MB; then it is copied back into the file, off the lane."""
+
+
+class Changed:
+    """One event's part of a batch: its shelf, and the log's number before it."""
+
+    def __init__(self, shelf: Shelf, seq: int) -> None:
+        self.shelf = shelf
+        self.seq = seq
+
+
+class SqliteStore:
+    one_lane = True
+
+    def __init__(self, path: str, clock: Clock = host_clock, synchronous: str = "FULL") -> None:
+        self.url = f"sqlite:///{path}"
+        self._path = Path(path)
+        self._clock = clock
+        self._synchronous = synchronous
+        self._write_thread = ThreadPoolExecutor(1, "holdfast-write")
+        self._read_thread = ThreadPoolExecutor(1, "holdfast-read")
+        self._copy_thread = ThreadPoolExecutor(1, "holdfast-checkpoint")
+        self._copying = False
+        self._configs: dict[str, Event] = {}
+
+    async def open(self) -> None:
+        with translated(self.url):
+            await _on(self._write_thread, self._open)
+
+    def _open(self) -> None:
+        self._turn = Turn(self._path)
+        with self._turn.taken():
+            self._db = self._connect()
+            self._migrated = schema.migrate(self._db, self.url)
+        self._reader = self._connect()
+        self._copier = self._connect()
+        self._houses = Houses(self._db)
+        self._db.set_wal_hook(self._after_commit)
+
+    def _connect(self) -> apsw.Connection:
+        db = apsw.Connection(str(self._path))
+        db.set_busy_timeout(BUSY_MS)
+        db.pragma("journal_mode", "wal")
+        db.pragma("synchronous", self._synchronous)
+        db.pragma("wal_autocheckpoint", 0)
+        db.pragma("cache_size", -32_000)
+        return db
+
+    async def close(self) -> None:
+        for thread in (self._write_thread, self._copy_thread, self._read_thread):
+            await asyncio.to_thread(thread.shutdown)
+        if hasattr(self, "_copier"):
+            for db in (self._copier, self._reader, self._db):
+                db.close()
+            self._turn.close()
+
+    async def migrate(self) -> list[str]:
+        return self._migrated
+
+    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+        with translated(self.url):
+            return await _on(self._write_thread, lambda: self._apply(commands))
+
+    def _apply(self, commands: Sequence[Command]) -> list[Answer]:
+        by_event: dict[str, list[int]] = {}
+        for index, command in enumerate(commands):
+            by_event.setdefault(command.event, []).append(index)
+        answers: list[Answer | None] = [None] * len(commands)
+        changed: list[Changed] = []
+        with self._turn.taken(), self._transaction(by_event) as commit:
+            now = self._clock()
+            for event, indexes in by_event.items():
+                decided = self._decide(event, [commands[i] for i in indexes], now, changed)
+                for index, answer in zip(indexes, decided, strict=True):
+                    answers[index] = answer
+            if changed:
+                commit()
+        for part in changed:
+            after = part.seq + len(part.shelf.facts)
+            self._houses.committed(part.shelf.event_id, part.seq, after)
+        return [answer for answer in answers if answer is not None]
+
+    @contextmanager
+    def _transaction(self, events: dict[str, list[int]]) -> Iterator[Callable[[], None]]:
+        """Committed if asked, else rolled back: the commit of nothing would still cost a flush."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._commit
+        except BaseException:
+            for event in events:
+                self._houses.forget(event)
+                self._configs.pop(event, None)
+            raise
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def _commit(self) -> None:
+        try:
+            self._db.execute("COMMIT")
+        except apsw.BusyError:
+            raise
+        except apsw.Error as cause:
+            raise CommitUnknown(f"{self.url} did not finish a commit: {cause}") from cause
+
+    def _decide(
+        self, event: str, commands: Sequence[Command], now: Millis, changed: list[Changed]
+    ) -> list[Answer]:
+        config, seq = self._config(event)
+        shelf = Shelf(event, config, self._houses.peek(event))
+        reader = Reader(self._db, event, now)
+
+        def fetch(want: Fetch) -> Sequence[object]:
+            if want.what is What.HOUSE:
+                return [self._houses.current(config, seq, now)] if config else []
+            return reader.fetch(want)
+
+        answers = drive(run(shelf, commands), fetch)
+        if shelf.changed:
+            Writer(self._db, event, now).write(shelf, seq)
+            if shelf.event is not None:
+                self._configs[event] = shelf.event
+            changed.append(Changed(shelf, seq))
+        return answers
+
+    def _config(self, event: str) -> tuple[Event | None, int]:
+        row = self._db.execute(SQL["counters"], (event,)).fetchone()
+        if row is None:
+            return None, 0
+        version, seq = row
+        config = self._configs.get(event)
+        if config is None or config.version != version:
+            config = self._configs[event] = read_event(self._db, event)
+        return config, seq
+
+    def _after_commit(self, db: apsw.Connection, name: str, pages: int) -> int:
+        if pages >= WAL_PAGES_MAX and not self._copying:
+            self._copying = True
+            self._copy_thread.submit(self._copy_back)
+        return apsw.SQLITE_OK
+
+    def _copy_back(self) -> None:
+        """Copies most pages while others write, then the rest in a turn of its own, so that the
+        next writer finds the log fully copied and starts it anew instead of growing it."""
+        try:
+            self._copier.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            with self._turn.taken():
+                self._copier.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        finally:
+            self._copying = False
+
+    async def summaries(self, event: str | None = None) -> list[Summary]:
+        return await self._read(lambda db: self._summaries(db, event))
+
+    def _summaries(self, db: apsw.Connection, event: str | None) -> list[Summary]:
+        rows = db.execute(SQL["summaries"], (self._clock(), event))
+        return [Summary(read_config(config), *numbers) for config, *numbers in rows]
+
+    async def seat_map(self, event: str) -> SeatMap | None:
+        return await self._read(lambda db: self._seat_map(db, event))
+
+    def _seat_map(self, db: apsw.Connection, event: str) -> SeatMap | None:
+        counters = db.execute(SQL["counters"], (event,)).fetchone()
+        if counters is None:
+            return None
+        at = (event, self._clock())
+        seats = [
+            SeatView(id, section, row, number, tier, x, y, STATES[state], channel)
+            for id, section, row, number, tier, x, y, state, channel in db.execute(
+                SQL["map_seats"], at
+            )
+        ]
+        pools = [PoolView(*row) for row in db.execute(SQL["map_pools"], at)]
+        return SeatMap(counters[1], seats, pools)
+
+    async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
+        def read(db: apsw.Connection) -> tuple[Hold, Millis] | None:
+            row = db.execute(SQL["holds"], (event, id)).fetchone()
+            return (to_hold(row), self._clock()) if row else None
+
+        return await self._read(read)
+
+    async def order(self, event: str, id: str) -> Order | None:
+        def read(db: apsw.Connection) -> Order | None:
+            row = db.execute(SQL["orders"], (event, id)).fetchone()
+            return to_order(row) if row else None
+
+        return await self._read(read)
+
+    async def log(self, event: str, after: int, limit: int) -> list[Entry]:
+        def read(db: apsw.Connection) -> list[Entry]:
+            rows = db.execute(SQL["log"], (event, after, limit))
+            return [
+                Entry(event, seq, type, at_ms, read_data(data))
+                for event, seq, type, at_ms, data in rows
+            ]
+
+        return await self._read(read)
+
+    async def due(self) -> list[str]:
+        def read(db: apsw.Connection) -> list[str]:
+            return [event for (event,) in db.execute(SQL["due_events"], (self._clock(),))]
+
+        return await self._read(read)
+
+    async def census(self, event: str) -> Census | None:
+        return await self._read(lambda db: self._census(db, event))
+
+    def _census(self, db: apsw.Connection, event: str) -> Census | None:
+        counters = db.execute(SQL["census_counters"], (event,)).fetchone()
+        if counters is None:
+            return None
+        seq, capacity, sold, revenue = counters
+
+        def every(query: str, to_value: Callable[[tuple[object, ...]], T]) -> list[T]:
+            return [to_value(row) for row in db.execute(SQL[query], (event,))]
+
+        return Census(
+            event=read_event(db, event),
+            now=self._clock(),
+            seq=seq,
+            capacity=capacity,
+            sold=sold,
+            revenue=revenue,
+            seats=every("census_seats", to_seat),
+            pools=every("census_pools", to_pool),
+            claims=every("census_claims", to_claim),
+            holds=every("census_holds", to_hold),
+            orders=every("census_orders", to_order),
+            sold_seats=dict(every("census_sold", to_pair)),
+        )
+
+    async def mend(self, event: str) -> list[str]:
+        with translated(self.url):
+            return await _on(self._write_thread, lambda: self._mend(event))
+
+    def _mend(self, event: str) -> list[str]:
+        with self._turn.taken(), self._transaction({event: []}) as commit:
+            census = self._census(self._db, event)
+            if census is None:
+                return []
+            fixes = audit.corrections(census)
+            if fixes.changes:
+                Writer(self._db, event, census.now).mend(fixes)
+                commit()
+        self._houses.forget(event)
+        return fixes.changes
+
+    async def _read(self, read: Callable[[apsw.Connection], T]) -> T:
+        """Reads in one snapshot, beside the writer: WAL readers and writers never wait."""
+
+        def snapshot() -> T:
+            self._reader.execute("BEGIN")
+            try:
+                return read(self._reader)
+            finally:
+                self._reader.execute("COMMIT")
+
+        with translated(self.url):
+            return await _on(self._read_thread, snapshot)
+
+
+STATES = {state.value: state for state in SeatState}
+
+
+async def _on(thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    """Driver errors stop here."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as cause:
+        raise StoreBusy(f"{url} is locked by another program") from cause
+    except apsw.ConstraintError as cause:
+        raise StoreError(f"the schema of {url} refused a batch: {cause}") from cause
+    except apsw.NotADBError as cause:
+        raise StoreUnavailable(f"{url} is not a SQLite database") from cause
+    except apsw.Error as cause:
+        raise StoreUnavailable(f"{url}: {cause}") from cause
+    except OSError as cause:
+        raise StoreUnavailable(f"{url}: {cause.strerror}") from cause

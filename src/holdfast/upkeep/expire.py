@@ -1,0 +1,56 @@
+"""The announcer: says that holds have expired. Their units were free at the deadline already."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from holdfast.domain.outcomes import Expired, Refused
+from holdfast.errors import HoldfastError
+
+EXPIRE_BATCH_MAX = 200
+"""So many at a time: buyers in the same lane wait no longer than for a batch."""
+
+log = logging.getLogger("holdfast.upkeep")
+
+
+class Announcer:
+    def __init__(
+        self,
+        expire: Callable[[str, int], Awaitable[Expired | Refused]],
+        due: Callable[[], Awaitable[list[str]]],
+        every_seconds: float,
+    ) -> None:
+        self._expire = expire
+        self._due = due
+        self._every_seconds = every_seconds
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def announce(self) -> int:
+        """Announces all that is due now; returns how many holds that were."""
+        count = 0
+        for event in await self._due():
+            more = True
+            while more:
+                outcome = await self._expire(event, EXPIRE_BATCH_MAX)
+                announced = outcome.count if isinstance(outcome, Expired) else 0
+                count += announced
+                more = announced == EXPIRE_BATCH_MAX
+        return count
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_seconds)
+            try:
+                await self.announce()
+            except HoldfastError as trouble:
+                log.warning("expired holds were not announced: %s", trouble)

@@ -1,0 +1,36 @@
+"""The only file that names concrete adapters: from an address to the thing itself."""
+
+from pathlib import Path
+
+from holdfast.errors import SettingsError
+from holdfast.ports import Store
+from holdfast.settings import Settings
+from holdfast.stores import Clock, host_clock
+
+KNOWN_STORES = "memory:// or sqlite:///path/to/file.db"
+
+
+def make_store(settings: Settings, clock: Clock = host_clock) -> Store:
+    """The store that an address names, not opened yet."""
+    url = settings.store
+    if url == "memory://":
+        from holdfast.stores.memory import MemoryStore
+
+        return MemoryStore(clock)
+    if url.startswith("sqlite:///"):
+        return _sqlite(url.removeprefix("sqlite:///"), settings, clock)
+    raise SettingsError(f"unknown store {url!r}: use {KNOWN_STORES}")
+
+
+def _sqlite(path: str, settings: Settings, clock: Clock) -> Store:
+    # Imported when asked for: a store's driver is nobody's business who uses another store.
+    from holdfast.stores.sqlite import SqliteStore
+
+    if not path or path.endswith("/"):
+        raise SettingsError("a SQLite store needs a file: sqlite:///shop.db")
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise SettingsError(f"the folder of sqlite:///{path} does not exist: make it first")
+    if Path(path).is_dir():
+        raise SettingsError(f"sqlite:///{path} is a folder: name a file in it")
+    return SqliteStore(path, clock, settings.sqlite_synchronous)
