@@ -51,7 +51,7 @@ from holdfast.domain.outcomes import (
 from holdfast.domain.plan import read_capacity, read_changes, read_event
 from holdfast.domain.views import SeatMap, Summary
 from holdfast.errors import Invalid
-from holdfast.ids import digest, event_of, new_id, public_id
+from holdfast.ids import Ids, digest, event_of, public_id
 from holdfast.lanes import Lanes
 from holdfast.ports import Store
 from holdfast.settings import Settings, load_settings
@@ -75,6 +75,7 @@ class Holdfast:
         )
         self._announcer = Announcer(self.expire, store.due, settings.expire_seconds)
         self._upkeep = upkeep
+        self._ids = Ids()
 
     @classmethod
     def open(cls, store: str | None = None, *, upkeep: bool = True, **settings: Any) -> Self:
@@ -112,13 +113,17 @@ class Holdfast:
         asked = digest("create", event) if idempotency_key else ""
         return await self._ask(
             Created,
-            CreateEvent(id=_key(idempotency_key), event=plan.event.id, plan=plan, digest=asked),
+            CreateEvent(
+                id=self._key(idempotency_key), event=plan.event.id, plan=plan, digest=asked
+            ),
         )
 
     async def change_event(self, event: str, /, **changes: Any) -> Changed | Refused:
         """Changes settings of an event by name: state, deadlines, caps, prices, ranking, ..."""
         checked = _valid(read_changes(changes))
-        return await self._ask(Changed, ChangeEvent(id=new_id(), event=event, changes=checked))
+        return await self._ask(
+            Changed, ChangeEvent(id=self._ids.new(), event=event, changes=checked)
+        )
 
     async def open_event(self, event: str) -> Changed | Refused:
         """Puts an event on sale."""
@@ -138,7 +143,7 @@ class Holdfast:
         if summary is None:
             return Refused(Reason.UNKNOWN_EVENT, event)
         seats, pools = _valid(read_capacity(units, summary.event.prices))
-        command = AddCapacity(id=new_id(), event=event, seats=seats, pools=pools)
+        command = AddCapacity(id=self._ids.new(), event=event, seats=seats, pools=pools)
         return await self._ask(Changed, command)
 
     async def withdraw(
@@ -146,7 +151,7 @@ class Holdfast:
     ) -> Changed | Refused:
         """Takes units off sale that are neither sold nor held."""
         named, counted = _valid(read_withdrawal(_listed(seats), pools))
-        command = Withdraw(id=new_id(), event=event, seats=named, pools=counted)
+        command = Withdraw(id=self._ids.new(), event=event, seats=named, pools=counted)
         return await self._ask(Changed, command)
 
     # Holds
@@ -174,13 +179,13 @@ class Holdfast:
         wanted = {"quantity": best} if isinstance(best, int) else best
         ask = _valid(read_ask(_listed(seats), wanted, pools, _listed(channels)))
         buyer = _valid(read_buyer(buyer))
-        local = _caller_id(id, "id") if id is not None else new_id()
+        local = _caller_id(id, "id") if id is not None else self._ids.new()
         repeatable = id is not None or idempotency_key is not None
         hold = public_id(event, local)
         return await self._ask(
             Placed,
             PlaceHold(
-                id=_key(idempotency_key) if idempotency_key is not None else hold,
+                id=self._key(idempotency_key, f"place:{hold}"),
                 event=event,
                 hold=hold,
                 buyer=buyer,
@@ -209,7 +214,7 @@ class Holdfast:
             Extended,
             hold,
             lambda event: ExtendHold(
-                id=_key(idempotency_key),
+                id=self._key(idempotency_key),
                 event=event,
                 hold=hold,
                 buyer=buyer,
@@ -227,7 +232,7 @@ class Holdfast:
             Released,
             hold,
             lambda event: ReleaseHold(
-                id=new_id(), event=event, hold=hold, buyer=buyer, version=version
+                id=self._ids.new(), event=event, hold=hold, buyer=buyer, version=version
             ),
         )
 
@@ -239,7 +244,7 @@ class Holdfast:
             Paying,
             hold,
             lambda event: PayHold(
-                id=new_id(), event=event, hold=hold, buyer=buyer, version=version
+                id=self._ids.new(), event=event, hold=hold, buyer=buyer, version=version
             ),
         )
 
@@ -258,13 +263,15 @@ class Holdfast:
         if event is None:
             return Refused(Reason.UNKNOWN_HOLD, hold)
         payment = _payment(payment)
-        local = _caller_id(order, "order") if order is not None else new_id()
+        local = _caller_id(order, "order") if order is not None else self._ids.new()
         repeatable = order is not None or idempotency_key is not None
         order_id = public_id(event, local)
         return await self._ask(
             Confirmed,
             ConfirmHold(
-                id=_key(idempotency_key) if idempotency_key is not None else f"confirm:{order_id}",
+                id=self._key(idempotency_key)
+                if idempotency_key is not None
+                else f"confirm:{order_id}",
                 event=event,
                 hold=hold,
                 order=order_id,
@@ -277,7 +284,7 @@ class Holdfast:
 
     async def expire(self, event: str, limit: int) -> Expired | Refused:
         """Announces holds whose deadline has passed; upkeep does so by itself."""
-        return await self._ask(Expired, ExpireHolds(id=new_id(), event=event, limit=limit))
+        return await self._ask(Expired, ExpireHolds(id=self._ids.new(), event=event, limit=limit))
 
     # Orders
 
@@ -301,14 +308,16 @@ class Holdfast:
         ask = _valid(read_ask(_listed(seats), wanted, pools, _listed(channels)))
         buyer = _valid(read_buyer(buyer))
         payment = _payment(payment)
-        local = _caller_id(order, "order") if order is not None else new_id()
+        local = _caller_id(order, "order") if order is not None else self._ids.new()
         repeatable = order is not None or idempotency_key is not None
         order_id = public_id(event, local)
         asked = digest("sell", buyer, ask, payment, order, hold, cap) if repeatable else ""
         return await self._ask(
             Confirmed,
             Sell(
-                id=_key(idempotency_key) if idempotency_key is not None else f"sell:{order_id}",
+                id=self._key(idempotency_key)
+                if idempotency_key is not None
+                else f"sell:{order_id}",
                 event=event,
                 order=order_id,
                 buyer=buyer,
@@ -325,7 +334,7 @@ class Holdfast:
         event = event_of(order)
         if event is None:
             return Refused(Reason.UNKNOWN_ORDER, order)
-        return await self._ask(Cancelled, CancelOrder(id=new_id(), event=event, order=order))
+        return await self._ask(Cancelled, CancelOrder(id=self._ids.new(), event=event, order=order))
 
     # Reading
 
@@ -372,6 +381,13 @@ class Holdfast:
         """The facts with numbers above `after`, in order, none missing."""
         return await self.store.log(event, max(after, 0), min(max(limit, 1), LOG_PAGE_MAX))
 
+    def _key(self, idempotency_key: str | None, otherwise: str | None = None) -> str:
+        """The command's id: the caller's key, the name of what it makes, or one of ours. What
+        the caller chose never collides with the others: each kind has its own beginning."""
+        if idempotency_key is not None:
+            return f"key:{_caller_id(idempotency_key, 'idempotency_key')}"
+        return otherwise or self._ids.new()
+
     async def _ask(self, kind: type[T], command: Command) -> T | Refused:
         """The outcome, which is of the command's own kind or a refusal."""
         if not limits.EVENT_ID.fullmatch(command.event):
@@ -401,10 +417,6 @@ def _valid(read: T | list[Fault]) -> T:
 def _listed(labels: Iterable[str]) -> object:
     """One text is not a list of texts, though Python would read it letter by letter."""
     return labels if isinstance(labels, str | list | tuple) else list(labels)
-
-
-def _key(idempotency_key: str | None) -> str:
-    return new_id() if idempotency_key is None else _caller_id(idempotency_key, "idempotency_key")
 
 
 def _caller_id(raw: str, path: str) -> str:

@@ -1,7 +1,7 @@
 """Ids of our own: 26 characters, sortable by time, so that new rows land side by side on disk."""
 
 import hashlib
-import secrets
+import os
 import time
 from typing import Any
 
@@ -14,10 +14,30 @@ PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 PUBLIC_CHARS_MAX = 130
 
 
-def new_id() -> str:
-    """48 bits of time and 80 of chance, as ULIDs have them. The time orders, it decides nothing."""
-    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
-    return "".join([PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])
+CHANCE_BYTES = 10
+SUPPLY_IDS = 256
+SHIFTS = range(120, -1, -10)
+
+
+class Ids:
+    """48 bits of time and 80 of chance, as ULIDs have them. The time orders, it decides nothing.
+
+    Chance is drawn from the system for many ids at a time: a call for each would cost more than
+    the decision about a seat.
+    """
+
+    def __init__(self) -> None:
+        self._supply = b""
+        self._used = 0
+
+    def new(self) -> str:
+        if self._used == len(self._supply):
+            self._supply = os.urandom(CHANCE_BYTES * SUPPLY_IDS)
+            self._used = 0
+        chance = self._supply[self._used : self._used + CHANCE_BYTES]
+        self._used += CHANCE_BYTES
+        value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(chance, "big")
+        return "".join([PAIRS[(value >> shift) & 1023] for shift in SHIFTS])
 
 
 def public_id(event: str, id: str) -> str:

@@ -101,8 +101,14 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
             break
     if decision.facts:
         shelf.take(decision)
-        shelf.record(Record(command.id, command.digest, decision.outcome))
+        if command.digest or not isinstance(command, MAKERS):
+            shelf.record(Record(command.id, command.digest, decision.outcome))
     return Answer(decision.outcome)
+
+
+MAKERS = (PlaceHold, ConfirmHold, Sell)
+"""They make a row under an id of their own. If that id is ours, nobody else can send it again, and
+the row is record enough for our own retry after a lost reply."""
 
 
 def _load_chosen(shelf: Shelf, ids: Sequence[str]) -> Generator[Fetch, Sequence[Any], None]:
@@ -120,7 +126,7 @@ class Needs:
     """The keys that a batch names."""
 
     def __init__(self, commands: Sequence[Command]) -> None:
-        self.ids = [command.id for command in commands]
+        self.ids = [c.id for c in commands if c.digest or not isinstance(c, MAKERS)]
         self.seats: set[str] = set()
         self.holds: set[str] = set()
         self.new_holds: set[str] = set()
@@ -200,8 +206,9 @@ def _load(shelf: Shelf, commands: Sequence[Command]) -> Loading:
         shelf.orders.load((yield Fetch(What.ORDERS, sorted(orders))))
     if needs.best:
         shelf.house = next(iter((yield Fetch(What.HOUSE))), None)
-    records = yield Fetch(What.RECORDS, sorted(needs.ids))
-    shelf.records = {record.id: record for record in records}
+    if needs.ids:
+        records = yield Fetch(What.RECORDS, sorted(needs.ids))
+        shelf.records = {record.id: record for record in records}
     if needs.payments:
         shelf.payments = dict((yield Fetch(What.PAYMENTS, sorted(needs.payments))))
     now: Millis = (yield Fetch(What.NOW))[0]

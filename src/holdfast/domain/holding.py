@@ -30,10 +30,11 @@ Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold
 
 def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decision:
     ask = command.ask
+    if made := shelf.holds.get(command.hold):
+        # Without a digest the id is ours: this is our own command, whose reply was lost.
+        return Decision(Refused(Reason.EXISTS, made.id) if command.digest else Placed(made))
     if own := _own(shelf, command, now):
         return Decision(Placed(own))
-    if command.hold in shelf.holds.now:
-        return Decision(Refused(Reason.EXISTS, value=command.hold))
     if no := not_on_sale(event) or over_cap(
         shelf, event, command.buyer, ask.units, command.cap, now
     ):

@@ -15,8 +15,8 @@ def confirm(shelf: Shelf, event: Event, command: ConfirmHold, now: Millis) -> De
     hold = fenced(shelf, command, now)
     if isinstance(hold, Refused):
         return Decision(_same_order(shelf, command, hold) or hold)
-    if no := _order_id_used(shelf, command):
-        return Decision(no)
+    if said := _said(shelf, command):
+        return Decision(said)
     # From here the sale must succeed: a live hold has all its units.
     order = Order(
         id=command.order,
@@ -56,8 +56,8 @@ def _same_order(shelf: Shelf, command: ConfirmHold, no: Refused) -> Confirmed | 
 def sell(shelf: Shelf, event: Event, command: Sell, now: Millis) -> Decision:
     ask = command.ask
     if no := (
-        not_on_sale(event)
-        or _order_id_used(shelf, command)
+        _said(shelf, command)
+        or not_on_sale(event)
         or over_cap(shelf, event, command.buyer, ask.units, command.cap, now)
     ):
         return Decision(no)
@@ -110,9 +110,11 @@ def cancel(shelf: Shelf, event: Event, command: CancelOrder, now: Millis) -> Dec
     )
 
 
-def _order_id_used(shelf: Shelf, command: ConfirmHold | Sell) -> Refused | None:
-    if command.order in shelf.orders.now:
-        return Refused(Reason.EXISTS, command.order)
+def _said(shelf: Shelf, command: ConfirmHold | Sell) -> Confirmed | Refused | None:
+    """What the ids say already: an order of that id, or another one paid by that payment."""
+    if made := shelf.orders.get(command.order):
+        # Without a digest the id is ours: this is our own command, whose reply was lost.
+        return Refused(Reason.EXISTS, made.id) if command.digest else Confirmed(made)
     if command.payment is not None and command.payment in shelf.payments:
         return Refused(Reason.PAYMENT_USED, command.payment)
     return None

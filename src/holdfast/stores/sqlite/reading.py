@@ -62,8 +62,9 @@ def to_order(row: Row) -> Order:
 
 
 def to_plan(row: Row) -> SeatPlan:
-    where, (accessible, companion, restricted_view, channel) = row[:8], row[8:]
-    return SeatPlan(*where, accessible == 1, companion == 1, restricted_view == 1, channel)
+    accessible, companion, restricted_view, channel = row[8:]
+    flags = (accessible == 1, companion == 1, restricted_view == 1)
+    return SeatPlan(*row[:8], *flags, channel)  # type: ignore[call-arg]  # row has any length
 
 
 def to_pair(row: Row) -> tuple[str, str]:
