@@ -75,7 +75,7 @@ class SqliteStore:
             await _on(self._write_thread, self._open)
 
     def _open(self) -> None:
-        self._turn = Turn(self._path)
+        self._turn, self._copier_turn = Turn(self._path), Turn(self._path)
         with self._turn.taken():
             self._db = self._connect()
             self._migrated = schema.migrate(self._db, self.url)
@@ -100,6 +100,7 @@ class SqliteStore:
             for db in (self._copier, self._reader, self._db):
                 db.close()
             self._turn.close()
+            self._copier_turn.close()
 
     async def migrate(self) -> list[str]:
         return self._migrated
@@ -191,7 +192,7 @@ class SqliteStore:
         next writer finds the log fully copied and starts it anew instead of growing it."""
         try:
             self._copier.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            with self._turn.taken():
+            with self._copier_turn.taken():
                 self._copier.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         finally:
             self._copying = False

@@ -1,0 +1,126 @@
+"""holdfast migrate, check and repair: looking after a store."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.shared import (
+    DRIFT,
+    Failed,
+    JsonOption,
+    StoreOption,
+    print_json,
+    print_table,
+    refused,
+    say,
+)
+from holdfast.domain.outcomes import Reason, Refused
+from holdfast.engine import Holdfast
+from holdfast.settings import load_settings
+from holdfast.upkeep.check import Checked, check_store
+from holdfast.upkeep.repair import Repaired, repair_store
+
+EventOption = Annotated[str | None, typer.Option("--event", metavar="ID", help="This event alone.")]
+
+
+def migrate(store: StoreOption = None) -> None:
+    """Create or upgrade the schema of a store. Safe to run at any time.
+
+    Example: holdfast migrate --store sqlite:///shop.db
+    """
+    url, done = asyncio.run(_migrate(store))
+    for step in done:
+        say(f"{url}: {step}")
+    if not done:
+        say(f"{url}: up to date, nothing to do")
+
+
+def check(store: StoreOption = None, event: EventOption = None, as_json: JsonOption = False) -> int:
+    """Audit a store; exit code 3 when something differs.
+
+    Recomputes every counter and every unit from orders, holds and the log, and lists each
+    difference. It changes nothing and may run while sales go on.
+
+    Example: holdfast check --store sqlite:///shop.db
+    """
+    url, checked = asyncio.run(_check(store, event))
+    drift = sum(len(each.drift) for each in checked)
+    if as_json:
+        print_json({"store": url, "clean": not drift, "drift": drift, "events": checked})
+    else:
+        _print_checked(url, checked, drift)
+    return DRIFT if drift else 0
+
+
+def repair(store: StoreOption = None, event: EventOption = None) -> int:
+    """Fix what check found, from the orders and holds.
+
+    Orders and holds themselves are never changed. Exit code 0 when all is well afterwards, 3 when
+    something is left that only a person can decide, such as two orders for one seat.
+
+    Example: holdfast repair --store sqlite:///shop.db
+    """
+    url, repaired = asyncio.run(_repair(store, event))
+    for each in repaired:
+        for fixed in each.fixed:
+            say(f"fixed  {fixed}", "green")
+        for drift in each.left:
+            say(f"left   {drift}", "red")
+    left = sum(len(each.left) for each in repaired)
+    if not repaired:
+        say(f"{url}: nothing to repair", "green")
+    elif left:
+        say("What is left only a person can decide: cancel one of the orders, or ask for help.")
+    return DRIFT if left else 0
+
+
+async def _migrate(store: str | None) -> tuple[str, list[str]]:
+    async with Holdfast.open(store, upkeep=False) as shop:
+        return shop.store.url, await shop.store.migrate()
+
+
+async def _check(store: str | None, event: str | None) -> tuple[str, list[Checked]]:
+    async with _existing(store) as shop:
+        await _find(shop, event)
+        return shop.store.url, [checked async for checked in check_store(shop.store, event)]
+
+
+async def _repair(store: str | None, event: str | None) -> tuple[str, list[Repaired]]:
+    async with _existing(store) as shop:
+        await _find(shop, event)
+        return shop.store.url, await repair_store(shop.store, event)
+
+
+def _existing(store: str | None) -> Holdfast:
+    """A shop that is there already: opening another would make it, and find it clean."""
+    url = load_settings({"store": store}).store
+    path = url.removeprefix("sqlite:///")
+    if path not in ("", url) and not Path(path).exists():
+        raise Failed(f"there is no file {path}: nothing to look after in {url}")
+    return Holdfast.open(store, upkeep=False)
+
+
+async def _find(shop: Holdfast, event: str | None) -> None:
+    if event is not None and await shop.event(event) is None:
+        raise refused(Refused(Reason.UNKNOWN_EVENT, event))
+
+
+def _print_checked(url: str, checked: list[Checked], drift: int) -> None:
+    if checked:
+        columns = ("event", "seats", "pools", "holds", "orders", "facts", "drift")
+        print_table(
+            columns,
+            [
+                (c.event, c.seats, c.pools, c.holds, c.orders, c.facts, len(c.drift))
+                for c in checked
+            ],
+        )
+    for each in checked:
+        for difference in each.drift:
+            say(f"drift  {difference}", "red")
+    if drift:
+        say(f"{url}: {drift:,} differences; `holdfast repair` fixes what follows from the orders")
+    else:
+        say(f"{url}: clean; events checked: {len(checked):,}", "green")

@@ -1,0 +1,70 @@
+"""One clock that tests set, and one fixture over every store: each test runs on all of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine import Holdfast
+from holdfast.ports import Store
+from holdfast.settings import Settings
+from holdfast.upkeep.check import check_store
+from holdfast.wiring import make_store
+
+START_MS = 1_790_000_000_000
+
+
+class Clock:
+    """The authority's clock, moved by hand: no test sleeps."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def advance(self, ms: int) -> None:
+        self.now_ms += ms
+
+    def move_to(self, at_ms: int) -> None:
+        self.now_ms = at_ms
+
+
+def make_memory(folder: Path, clock: Clock) -> Store:
+    return make_store(Settings(store="memory://"), clock)
+
+
+def make_sqlite(folder: Path, clock: Clock) -> Store:
+    # NORMAL: a test has no power to lose, and a flush is the slowest thing a laptop's disk does.
+    url = f"sqlite:///{folder / 'shop.db'}"
+    return make_store(Settings(store=url, sqlite_synchronous="NORMAL"), clock)
+
+
+STORES: dict[str, Callable[[Path, Clock], Store]] = {
+    "memory": make_memory,
+    "sqlite": make_sqlite,
+}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=STORES)
+def store(request, tmp_path, clock) -> Store:
+    """Made, not opened: `shop` opens it."""
+    return STORES[request.param](tmp_path, clock)
+
+
+@pytest.fixture
+async def shop(store):
+    """An engine on the store. Whatever a test did, the auditor finds nothing wrong afterwards."""
+    async with Holdfast(store, Settings(store=store.url), upkeep=False) as shop:
+        yield shop
+        assert await drift(store) == []
+
+
+async def drift(store: Store) -> list[str]:
+    """What the auditor has to say about every event."""
+    return [str(found) async for checked in check_store(store) for found in checked.drift]
