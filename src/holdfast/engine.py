@@ -33,7 +33,7 @@ from holdfast.domain.commands import (
 )
 from holdfast.domain.facts import Entry
 from holdfast.domain.faults import Fault, Faults
-from holdfast.domain.model import EventState, Hold, HoldState, Order, SeatState
+from holdfast.domain.model import EventState, Hold, Order, SeatState
 from holdfast.domain.outcomes import (
     Answer,
     Cancelled,
@@ -371,7 +371,7 @@ class Holdfast:
         if found is None:
             return None
         row, now = found
-        return replace(row, state=HoldState.EXPIRED) if row.open and not row.live(now) else row
+        return row.seen(now)
 
     async def order(self, order: str) -> Order | None:
         event = event_of(order)

@@ -20,7 +20,9 @@ def bench(
     only: Annotated[
         str | None, typer.Option(help=f"One measurement: {', '.join(MEASUREMENTS)}.")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="A twentieth of the work: a trial, not a figure.")] = False,
+    quick: Annotated[
+        bool, typer.Option(help="A twentieth of the work: a trial, not a figure.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Measure this machine: group commit against batches of one, refusals, several processes,

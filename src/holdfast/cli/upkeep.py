@@ -72,7 +72,7 @@ def repair(store: StoreOption = None, event: EventOption = None) -> int:
     if not repaired:
         say(f"{url}: nothing to repair", "green")
     elif left:
-        say("What is left only a person can decide: cancel one of the orders, or ask for help.")
+        say("What is left only a person can decide, such as which of two buyers keeps a seat.")
     return DRIFT if left else 0
 
 
@@ -109,18 +109,18 @@ async def _find(shop: Holdfast, event: str | None) -> None:
 
 def _print_checked(url: str, checked: list[Checked], drift: int) -> None:
     if checked:
-        columns = ("event", "seats", "pools", "holds", "orders", "facts", "drift")
         print_table(
-            columns,
+            ("event", "seats", "pools", "holds", "orders", "facts", "drift"),
             [
                 (c.event, c.seats, c.pools, c.holds, c.orders, c.facts, len(c.drift))
                 for c in checked
             ],
         )
-    for each in checked:
-        for difference in each.drift:
-            say(f"drift  {difference}", "red")
-    if drift:
-        say(f"{url}: {drift:,} differences; `holdfast repair` fixes what follows from the orders")
-    else:
+    differences = [difference for each in checked for difference in each.drift]
+    for difference in differences:
+        say(f"drift  {difference}", "red")
+    if not drift:
         say(f"{url}: clean; events checked: {len(checked):,}", "green")
+        return
+    mendable = sum(difference.mendable for difference in differences)
+    say(f"{url}: {drift:,} found; {mendable:,} of them `holdfast repair` can fix")

@@ -154,6 +154,8 @@ class Needs:
             case Sell():
                 self._add_ask(command.ask, command.buyer, command.cap)
                 self._add_order(command)
+                if command.hold is not None:
+                    self.new_holds.add(command.hold)
             case CancelOrder():
                 self.orders.add(command.order)
             case ExpireHolds():

@@ -119,7 +119,7 @@ def release(shelf: Shelf, event: Event, command: ReleaseHold, now: Millis) -> De
         # Whoever gives back what is already given back has what he wanted.
         gone = hold.reason is Reason.RELEASED or hold.reason is Reason.EXPIRED
         was = shelf.holds.get(command.hold)
-        return Decision(Released(was) if gone and was else hold)
+        return Decision(Released(was.seen(now)) if gone and was else hold)
     released = replace(hold, state=HoldState.RELEASED, version=hold.version + 1)
     rows: list[Row] = [released]
     for id in hold.seats:

@@ -17,6 +17,9 @@ EVENT_TIERS_MAX = 1_000
 POOL_CAPACITY_MAX = 1_000_000_000
 PRICE_MAX = 1_000_000_000_000
 
+EVENT_WORTH_MAX = 2**63 - 1
+"""All units at the highest price: what a store can count exactly."""
+
 HOLD_SECONDS_MAX = 86_400
 GRACE_SECONDS_MAX = 86_400
 EXTENSIONS_MAX = 100

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 Millis = int
 
@@ -185,6 +186,11 @@ class Hold(msgspec.Struct, frozen=True):
 
     def live(self, now: Millis) -> bool:
         return self.open and self.until_ms > now
+
+    def seen(self, now: Millis) -> "Hold":
+        """As it stands: past its deadline it is expired, announced or not."""
+        over = self.open and self.until_ms <= now
+        return replace(self, state=HoldState.EXPIRED) if over else self
 
 
 class Order(msgspec.Struct, frozen=True):

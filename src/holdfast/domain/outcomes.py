@@ -29,6 +29,7 @@ class Reason(StrEnum):
     EXTENSION_LIMIT = "extension_limit"
     PAYMENT_USED = "payment_used"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
+    TOO_MUCH = "too_much"
 
 
 EXPLAINED = {
@@ -53,6 +54,7 @@ EXPLAINED = {
     Reason.EXTENSION_LIMIT: "a hold of this event may be extended {cap} times",
     Reason.PAYMENT_USED: "the payment {value!r} has paid for another order",
     Reason.IDEMPOTENCY_MISMATCH: "the id {value!r} was used for something else",
+    Reason.TOO_MUCH: "more than an event may have or be worth: {value}",
 }
 
 

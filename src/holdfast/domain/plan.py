@@ -57,7 +57,10 @@ def read_event(raw: object) -> EventPlan | list[Fault]:
     units = read_units(body, event.prices, faults)
     if not units[0] and not units[1] and not faults.found:
         faults.add("sections", "an event needs seats or pools")
-    return faults.found or EventPlan(event, *units)
+    plan = EventPlan(event, *units)
+    if plan.capacity * max(event.prices.values(), default=0) > limits.EVENT_WORTH_MAX:
+        faults.add("prices", f"all units together may be worth {limits.EVENT_WORTH_MAX} at most")
+    return faults.found or plan
 
 
 def read_changes(raw: object) -> dict[str, Any] | list[Fault]:

@@ -115,6 +115,8 @@ def _said(shelf: Shelf, command: ConfirmHold | Sell) -> Confirmed | Refused | No
     if made := shelf.orders.get(command.order):
         # Without a digest the id is ours: this is our own command, whose reply was lost.
         return Refused(Reason.EXISTS, made.id) if command.digest else Confirmed(made)
+    if isinstance(command, Sell) and command.hold in shelf.holds.now:
+        return Refused(Reason.EXISTS, command.hold)
     if command.payment is not None and command.payment in shelf.payments:
         return Refused(Reason.PAYMENT_USED, command.payment)
     return None

@@ -96,7 +96,13 @@ class Tally:
 
 
 class Shelf:
-    def __init__(self, event_id: str, event: Event | None, house: House | None = None) -> None:
+    def __init__(
+        self,
+        event_id: str,
+        event: Event | None,
+        house: House | None = None,
+        total_capacity: int = 0,
+    ) -> None:
         self.event_id = event_id
         self.event = event
         self.house = house
@@ -114,6 +120,7 @@ class Shelf:
         self.records: dict[str, Record] = {}
         self.recorded: list[Record] = []
         self.facts: list[Fact] = []
+        self.total_capacity = total_capacity
         self.capacity = 0
         self.sold = 0
         self.revenue = 0

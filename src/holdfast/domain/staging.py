@@ -1,5 +1,7 @@
 """Decisions about events: create, open, pause, close, change, add and withdraw capacity."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from holdfast.domain import facts, limits
@@ -24,9 +26,12 @@ def create(shelf: Shelf, command: CreateEvent) -> Decision:
 
 def change(shelf: Shelf, event: Event, command: ChangeEvent, now: Millis) -> Decision:
     changes = dict(command.changes)
-    if isinstance(prices := changes.get("prices"), dict):
+    prices = changes.get("prices")
+    if isinstance(prices, dict):
         # Units keep their tier, so a tier never loses its price.
         changes["prices"] = {**event.prices, **prices}
+    if no := _too_much(shelf.total_capacity, {**event.prices, **(prices or {})}):
+        return Decision(no)
     different = tuple(name for name, value in changes.items() if getattr(event, name) != value)
     if not different:
         return Decision(Changed(event))
@@ -47,6 +52,9 @@ def add_capacity(shelf: Shelf, event: Event, command: AddCapacity, now: Millis) 
     tiers = {plan.tier for plan in command.seats} | {pool.tier for pool in command.pools}
     if unpriced := sorted(tiers - event.prices.keys()):
         return Decision(Refused(Reason.UNKNOWN_UNIT, value=f"tier {unpriced[0]}"))
+    added = len(command.seats) + sum(pool.capacity for pool in command.pools)
+    if no := _too_much(shelf.total_capacity + added, event.prices):
+        return Decision(no)
     rows: list[Row] = []
     for plan, seat in zip(command.seats, there, strict=True):
         rows.append(plan if seat is None else Seat(seat.id, seat.tier, seat.channel))
@@ -54,8 +62,7 @@ def add_capacity(shelf: Shelf, event: Event, command: AddCapacity, now: Millis) 
         was = shelf.pools.get(pool.id)
         more = pool if was is None else replace(was, capacity=was.capacity + pool.capacity)
         if more.capacity > limits.POOL_CAPACITY_MAX:
-            cap = limits.POOL_CAPACITY_MAX
-            return Decision(Refused(Reason.INSUFFICIENT, pools=(pool.id,), available=cap))
+            return Decision(Refused(Reason.TOO_MUCH, str(more.capacity), pools=(pool.id,)))
         rows.append(more)
     changed = _relaid(event)
     fact = facts.of_event(
@@ -65,7 +72,6 @@ def add_capacity(shelf: Shelf, event: Event, command: AddCapacity, now: Millis) 
         seats_added=tuple(plan.id for plan in command.seats),
         pools={pool.id: pool.capacity for pool in command.pools},
     )
-    added = len(command.seats) + sum(pool.capacity for pool in command.pools)
     return Decision(Changed(changed), [changed, *rows], [fact], capacity=added)
 
 
@@ -104,6 +110,11 @@ def withdraw(shelf: Shelf, event: Event, command: Withdraw, now: Millis) -> Deci
     return Decision(
         Changed(changed), [changed, *basket.rows, *rows], [*basket.facts, fact], capacity=-gone
     )
+
+
+def _too_much(capacity: int, prices: Mapping[str, int]) -> Refused | None:
+    worth = capacity * max(prices.values(), default=0)
+    return Refused(Reason.TOO_MUCH, str(worth)) if worth > limits.EVENT_WORTH_MAX else None
 
 
 def _relaid(event: Event) -> Event:

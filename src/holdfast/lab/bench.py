@@ -189,7 +189,8 @@ def choice_millis(percent: int, choices: int) -> tuple[list[float], list[float]]
     for plan in plans:
         if chance.random() * 100 < percent:
             house.set(plan.id, FOREVER_MS)
-    first, later = [], []
+    first: list[float] = []
+    later: list[float] = []
     for quantity in range(1, 11):
         for nth in range(choices // 10 + 1):
             started = time.perf_counter()

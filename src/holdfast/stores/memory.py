@@ -182,7 +182,7 @@ class MemoryStore:
         rows = self._events.get(commands[0].event) or Rows()
         # One thread and no await between load and write: nobody can come in between.
         now = self._clock()
-        shelf = Shelf(commands[0].event, rows.event, rows.house)
+        shelf = Shelf(commands[0].event, rows.event, rows.house, rows.capacity)
         try:
             answers = drive(run(shelf, commands), lambda want: rows.fetch(want, now))
         except BaseException:

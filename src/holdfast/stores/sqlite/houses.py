@@ -1,21 +1,18 @@
 """The houses of the events that were asked for their best seats, kept true by the log."""
 
-from typing import Any
-
 import apsw
 import msgspec
 
 from holdfast.domain.model import Event, Millis
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import free_from
-from holdfast.stores.sqlite.reading import SQL, Reader, to_plan, to_seat
+from holdfast.stores.rows import read_data, to_plan, to_seat
+from holdfast.stores.sqlite.reading import SQL, Reader
 
 HOUSE_SEATS_MAX = 2_000_000
 """Over all houses; past it, those least recently used are forgotten and built again on demand."""
 CATCH_UP_MAX = 20_000
 """Facts to read before building the house anew is cheaper."""
-
-read_data = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Kept(msgspec.Struct):

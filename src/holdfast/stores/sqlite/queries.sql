@@ -3,7 +3,7 @@
 -- a few microseconds and no round trip.
 
 -- name: counters
-SELECT version, seq FROM counters WHERE event = ?;
+SELECT version, seq, capacity FROM counters WHERE event = ?;
 
 -- name: config
 SELECT config FROM events WHERE event = ?;
@@ -140,7 +140,7 @@ INSERT INTO counters (event, version, seq, capacity, sold, revenue) VALUES (?, ?
 -- Last of all. A batch that was decided under an older configuration changes no row.
 UPDATE counters SET seq = seq + ?, version = ?, capacity = capacity + ?, sold = sold + ?,
                     revenue = revenue + ?
-WHERE event = ? AND version = ? AND seq = ?;
+WHERE event = ? AND version = ? RETURNING seq;
 
 -- name: append
 INSERT INTO log (event, seq, type, at_ms, data) VALUES (?, ?, ?, ?, ?);

@@ -1,80 +1,31 @@
-"""Rows of SQLite as values of the domain."""
+"""Answers what a batch asks for, inside its transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import apsw
-import msgspec
 
 from holdfast.domain.batch import Fetch, What
-from holdfast.domain.model import (
-    Claim,
-    Event,
-    Hold,
-    HoldState,
-    Millis,
-    Order,
-    OrderState,
-    Pool,
-    Seat,
-    SeatPlan,
+from holdfast.domain.model import Claim, Event, Millis, Seat
+from holdfast.domain.shelf import Tally
+from holdfast.stores.rows import (
+    Row,
+    read_config,
+    to_claim,
+    to_hold,
+    to_order,
+    to_pair,
+    to_pool,
+    to_record,
+    to_seat,
 )
-from holdfast.domain.outcomes import Outcome
-from holdfast.domain.shelf import Record, Tally
 from holdfast.stores.sql import load_queries
 
 SQL = load_queries(__package__)
 
-read_config = msgspec.json.Decoder(Event).decode
-read_outcome = msgspec.json.Decoder(Outcome).decode
-read_seats = msgspec.json.Decoder(tuple[str, ...]).decode
-read_pools = msgspec.json.Decoder(dict[str, int]).decode
-
-# A row is a tuple of what SQLite has in its columns; the query says which.
-Row = tuple[Any, ...]
-
 
 def read_event(db: apsw.Connection, event: str) -> Event:
     return read_config(db.execute(SQL["config"], (event,)).get)
-
-
-def to_seat(row: Row) -> Seat:
-    id, tier, channel, hold, until_ms, order, withdrawn = row
-    return Seat(id, tier, channel, hold, until_ms, order, withdrawn == 1)
-
-
-def to_pool(row: Row) -> Pool:
-    return Pool(*row)
-
-
-def to_claim(row: Row) -> Claim:
-    return Claim(*row)
-
-
-def to_hold(row: Row) -> Hold:
-    id, event, buyer, state, seats, pools, *rest = row
-    return Hold(id, event, buyer, HoldState(state), read_seats(seats), read_pools(pools), *rest)
-
-
-def to_order(row: Row) -> Order:
-    id, event, buyer, state, seats, pools, *rest = row
-    return Order(id, event, buyer, OrderState(state), read_seats(seats), read_pools(pools), *rest)
-
-
-def to_plan(row: Row) -> SeatPlan:
-    accessible, companion, restricted_view, channel = row[8:]
-    flags = (accessible == 1, companion == 1, restricted_view == 1)
-    return SeatPlan(*row[:8], *flags, channel)  # type: ignore[call-arg]  # row has any length
-
-
-def to_pair(row: Row) -> tuple[str, str]:
-    left, right = row
-    return left, right
-
-
-def to_record(row: Row) -> Record:
-    id, digest, outcome = row
-    return Record(id, digest, read_outcome(outcome))
 
 
 BY_KEY: dict[What, tuple[str, Callable[[Row], Any]]] = {
@@ -91,8 +42,6 @@ BY_KEY: dict[What, tuple[str, Callable[[Row], Any]]] = {
 
 
 class Reader:
-    """Answers what a batch of one event asks for, inside the batch's transaction."""
-
     def __init__(self, db: apsw.Connection, event: str, now: Millis) -> None:
         self._db = db
         self._event = event

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import apsw
 
@@ -17,26 +17,27 @@ from holdfast.domain import audit
 from holdfast.domain.batch import Fetch, What, run
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
-from holdfast.domain.model import Event, Hold, Millis, Order, SeatState
+from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.shelf import Shelf
-from holdfast.domain.views import Census, PoolView, SeatMap, SeatView, Summary
+from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
 from holdfast.stores import Clock, drive, host_clock
-from holdfast.stores.sqlite import schema
-from holdfast.stores.sqlite.houses import Houses, read_data
-from holdfast.stores.sqlite.reading import (
-    SQL,
-    Reader,
-    read_config,
-    read_event,
+from holdfast.stores.rows import (
+    read_data,
     to_claim,
     to_hold,
     to_order,
     to_pair,
     to_pool,
+    to_pool_view,
     to_seat,
+    to_seat_view,
+    to_summary,
 )
+from holdfast.stores.sqlite import schema
+from holdfast.stores.sqlite.houses import Houses
+from holdfast.stores.sqlite.reading import SQL, Reader, read_event
 from holdfast.stores.sqlite.turn import Turn
 from holdfast.stores.sqlite.writing import Writer
 
@@ -48,12 +49,12 @@ WAL_PAGES_MAX = 4_000
 """About 16 MB; then it is copied back into the file, off the lane."""
 
 
-class Changed:
-    """One event's part of a batch: its shelf, and the log's number before it."""
+class Moved(NamedTuple):
+    """An event whose log a batch moved on."""
 
-    def __init__(self, shelf: Shelf, seq: int) -> None:
-        self.shelf = shelf
-        self.seq = seq
+    event: str
+    before: int
+    after: int
 
 
 class SqliteStore:
@@ -114,7 +115,7 @@ class SqliteStore:
         for index, command in enumerate(commands):
             by_event.setdefault(command.event, []).append(index)
         answers: list[Answer | None] = [None] * len(commands)
-        changed: list[Changed] = []
+        changed: list[Moved] = []
         with self._turn.taken(), self._transaction(by_event) as commit:
             now = self._clock()
             for event, indexes in by_event.items():
@@ -123,9 +124,8 @@ class SqliteStore:
                     answers[index] = answer
             if changed:
                 commit()
-        for part in changed:
-            after = part.seq + len(part.shelf.facts)
-            self._houses.committed(part.shelf.event_id, part.seq, after)
+        for moved in changed:
+            self._houses.committed(*moved)
         return [answer for answer in answers if answer is not None]
 
     @contextmanager
@@ -152,10 +152,10 @@ class SqliteStore:
             raise CommitUnknown(f"{self.url} did not finish a commit: {cause}") from cause
 
     def _decide(
-        self, event: str, commands: Sequence[Command], now: Millis, changed: list[Changed]
+        self, event: str, commands: Sequence[Command], now: Millis, changed: list[Moved]
     ) -> list[Answer]:
-        config, seq = self._config(event)
-        shelf = Shelf(event, config, self._houses.peek(event))
+        config, seq, capacity = self._config(event)
+        shelf = Shelf(event, config, self._houses.peek(event), capacity)
         reader = Reader(self._db, event, now)
 
         def fetch(want: Fetch) -> Sequence[object]:
@@ -165,21 +165,21 @@ class SqliteStore:
 
         answers = drive(run(shelf, commands), fetch)
         if shelf.changed:
-            Writer(self._db, event, now).write(shelf, seq)
+            after = Writer(self._db).write(shelf, now)
             if shelf.event is not None:
                 self._configs[event] = shelf.event
-            changed.append(Changed(shelf, seq))
+            changed.append(Moved(event, seq, after))
         return answers
 
-    def _config(self, event: str) -> tuple[Event | None, int]:
+    def _config(self, event: str) -> tuple[Event | None, int, int]:
         row = self._db.execute(SQL["counters"], (event,)).fetchone()
         if row is None:
-            return None, 0
-        version, seq = row
+            return None, 0, 0
+        version, seq, capacity = row
         config = self._configs.get(event)
         if config is None or config.version != version:
             config = self._configs[event] = read_event(self._db, event)
-        return config, seq
+        return config, seq, capacity
 
     def _after_commit(self, db: apsw.Connection, name: str, pages: int) -> int:
         if pages >= WAL_PAGES_MAX and not self._copying:
@@ -202,7 +202,7 @@ class SqliteStore:
 
     def _summaries(self, db: apsw.Connection, event: str | None) -> list[Summary]:
         rows = db.execute(SQL["summaries"], (self._clock(), event))
-        return [Summary(read_config(config), *numbers) for config, *numbers in rows]
+        return [to_summary(row) for row in rows]
 
     async def seat_map(self, event: str) -> SeatMap | None:
         return await self._read(lambda db: self._seat_map(db, event))
@@ -212,13 +212,8 @@ class SqliteStore:
         if counters is None:
             return None
         at = (event, self._clock())
-        seats = [
-            SeatView(id, section, row, number, tier, x, y, STATES[state], channel)
-            for id, section, row, number, tier, x, y, state, channel in db.execute(
-                SQL["map_seats"], at
-            )
-        ]
-        pools = [PoolView(*row) for row in db.execute(SQL["map_pools"], at)]
+        seats = [to_seat_view(row) for row in db.execute(SQL["map_seats"], at)]
+        pools = [to_pool_view(row) for row in db.execute(SQL["map_pools"], at)]
         return SeatMap(counters[1], seats, pools)
 
     async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
@@ -289,7 +284,7 @@ class SqliteStore:
                 return []
             fixes = audit.corrections(census)
             if fixes.changes:
-                Writer(self._db, event, census.now).mend(fixes)
+                Writer(self._db).mend(event, fixes)
                 commit()
         self._houses.forget(event)
         return fixes.changes
@@ -306,9 +301,6 @@ class SqliteStore:
 
         with translated(self.url):
             return await _on(self._read_thread, snapshot)
-
-
-STATES = {state.value: state for state in SeatState}
 
 
 async def _on(thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:

@@ -1,0 +1,260 @@
+"""Between values of the domain and rows of SQL, the same for every SQL store.
+
+Reading: a row becomes a value. Writing: what a batch changed becomes a list of `Write`s, in the
+order in which everybody writes; a store runs each with its own dialect of the named query.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.domain.audit import Corrections
+from holdfast.domain.model import (
+    Claim,
+    Event,
+    Hold,
+    HoldState,
+    Millis,
+    Order,
+    OrderState,
+    Pool,
+    Seat,
+    SeatPlan,
+    SeatState,
+)
+from holdfast.domain.outcomes import Outcome
+from holdfast.domain.shelf import Record, Shelf
+from holdfast.domain.views import PoolView, SeatView, Summary
+
+RECORDS_KEPT_MS = 24 * 3600 * 1000
+
+# A row is a tuple of what the columns hold; the query says which.
+Row = tuple[Any, ...]
+
+read_config = msgspec.json.Decoder(Event).decode
+read_data = msgspec.json.Decoder(dict[str, Any]).decode
+_read_outcome = msgspec.json.Decoder(Outcome).decode
+_read_seats = msgspec.json.Decoder(tuple[str, ...]).decode
+_read_pools = msgspec.json.Decoder(dict[str, int]).decode
+_encode = msgspec.json.Encoder().encode
+
+_HOLD_STATES = {state.value: state for state in HoldState}
+_ORDER_STATES = {state.value: state for state in OrderState}
+_SEAT_STATES = {state.value: state for state in SeatState}
+
+
+def to_json(value: Any) -> str:  # any value of the domain
+    return _encode(value).decode()
+
+
+def to_seat(row: Row) -> Seat:
+    id, tier, channel, hold, until_ms, order, withdrawn = row
+    return Seat(id, tier, channel, hold, until_ms, order, bool(withdrawn))
+
+
+def to_pool(row: Row) -> Pool:
+    return Pool(*row)
+
+
+def to_claim(row: Row) -> Claim:
+    return Claim(*row)
+
+
+def to_hold(row: Row) -> Hold:
+    id, event, buyer, state, seats, pools, *rest = row
+    return Hold(
+        id, event, buyer, _HOLD_STATES[state], _read_seats(seats), _read_pools(pools), *rest
+    )
+
+
+def to_order(row: Row) -> Order:
+    id, event, buyer, state, seats, pools, *rest = row
+    return Order(
+        id, event, buyer, _ORDER_STATES[state], _read_seats(seats), _read_pools(pools), *rest
+    )
+
+
+def to_plan(row: Row) -> SeatPlan:
+    accessible, companion, restricted_view, channel = row[8:]
+    flags = (bool(accessible), bool(companion), bool(restricted_view))
+    return SeatPlan(*row[:8], *flags, channel)  # type: ignore[call-arg]  # row has any length
+
+
+def to_record(row: Row) -> Record:
+    id, digest, outcome = row
+    return Record(id, digest, _read_outcome(outcome))
+
+
+def to_pair(row: Row) -> tuple[str, str]:
+    left, right = row
+    return left, right
+
+
+def to_summary(row: Row) -> Summary:
+    config, *numbers = row
+    return Summary(read_config(config), *numbers)
+
+
+def to_seat_view(row: Row) -> SeatView:
+    id, section, name, number, tier, x, y, state, channel = row
+    return SeatView(id, section, name, number, tier, x, y, _SEAT_STATES[state], channel)
+
+
+def to_pool_view(row: Row) -> PoolView:
+    return PoolView(*row)
+
+
+class Write(NamedTuple):
+    """A query, and the rows to run it with. Guarded: each row must change exactly one row, else
+    somebody else was there first."""
+
+    query: str
+    rows: list[Row]
+    guarded: bool = False
+
+
+def changes(shelf: Shelf, now: Millis, last_position: int) -> Iterator[Write]:
+    """Everything that a batch changed but its event's counter and the log, which come last."""
+    yield from _event_changes(shelf)
+    yield from _seat_changes(shelf, last_position)
+    yield from _pool_changes(shelf)
+    yield from _claim_changes(shelf)
+    yield from _hold_changes(shelf)
+    yield from _order_changes(shelf)
+    if shelf.recorded:
+        records = sorted(shelf.recorded, key=lambda record: record.id)
+        event = shelf.event_id
+        yield Write(
+            "insert_record",
+            [(event, each.id, each.digest, to_json(each.outcome), now) for each in records],
+        )
+        # Twice as many as were added, so that old records never pile up and nobody has to sweep.
+        yield Write("forget_records", [(event, now - RECORDS_KEPT_MS, 2 * len(records))])
+
+
+def advance(shelf: Shelf) -> Row:
+    """How the event's counter moves on, and under which version of the event it was decided."""
+    event, was = shelf.event, shelf.event_was
+    assert event is not None, "a batch changed an event that is not there"
+    moved = (len(shelf.facts), event.version, shelf.capacity, shelf.sold, shelf.revenue)
+    return (*moved, event.id, (was or event).version)
+
+
+def log_rows(shelf: Shelf, last: int, now: Millis) -> list[Row]:
+    """The facts, numbered so that the last of them has the number `last`."""
+    numbers = range(last - len(shelf.facts) + 1, last + 1)
+    return [
+        (shelf.event_id, seq, fact.type, now, to_json(fact.data))
+        for seq, fact in zip(numbers, shelf.facts, strict=True)
+    ]
+
+
+def mending(event: str, fixes: Corrections) -> Iterator[Write]:
+    yield Write("clear_claims", [(event,)])
+    yield Write("clear_sold", [(event,)])
+    yield Write("mend_seat", [(s.hold, s.until_ms, s.order, event, s.id) for s in fixes.seats])
+    yield Write("mend_pool", [(pool.held, pool.sold, event, pool.id) for pool in fixes.pools])
+    claims = [(event, c.pool, c.hold, c.quantity, c.until_ms) for c in fixes.claims]
+    yield Write("insert_claim", claims)
+    yield Write("insert_sold", [(event, *sold) for sold in sorted(fixes.sold_seats.items())])
+    yield Write("mend_counters", [(fixes.capacity, fixes.sold, fixes.revenue, event)])
+
+
+def _event_changes(shelf: Shelf) -> Iterator[Write]:
+    event, was = shelf.event, shelf.event_was
+    if event is None or event is was:
+        return
+    if was is None:
+        yield Write("insert_event", [(event.id, event.version, to_json(event))])
+        yield Write("insert_counters", [(event.id, event.version)])
+    else:
+        yield Write("update_event", [(event.version, to_json(event), event.id, was.version)], True)
+
+
+def _seat_changes(shelf: Shelf, last_position: int) -> Iterator[Write]:
+    event = shelf.event_id
+    if shelf.plans:
+        yield Write(
+            "insert_plan",
+            [
+                (event, *msgspec.structs.astuple(plan), position)
+                for position, plan in enumerate(shelf.plans, last_position + 1)
+            ],
+        )
+        seats = [(event, plan.id, plan.tier, plan.channel) for plan in shelf.plans]
+        yield Write("insert_seat", seats)
+    moved, unsold, sold = [], [], []
+    for was, seat in shelf.seats.changes():
+        assert was is not None, "seats come from plans"
+        before = (event, seat.id, was.hold, was.until_ms, was.order)
+        moved.append((seat.hold, seat.until_ms, seat.order, seat.withdrawn, *before))
+        if was.order != seat.order:
+            if was.order is not None:
+                unsold.append((event, seat.id, was.order))
+            if seat.order is not None:
+                sold.append((event, seat.id, seat.order))
+    yield Write("update_seat", moved, True)
+    yield Write("delete_sold", unsold, True)
+    yield Write("insert_sold", sold)
+
+
+def _pool_changes(shelf: Shelf) -> Iterator[Write]:
+    event = shelf.event_id
+    new, moved = [], []
+    for was, pool in shelf.pools.changes():
+        counts = (pool.capacity, pool.held, pool.sold)
+        if was is None:
+            new.append((event, pool.id, pool.tier, pool.channel, *counts))
+        else:
+            moved.append((*counts, event, pool.id, was.capacity, was.held, was.sold))
+    yield Write("insert_pool", new)
+    yield Write("update_pool", moved, True)
+
+
+def _claim_changes(shelf: Shelf) -> Iterator[Write]:
+    new, moved, gone = [], [], []
+    for was, claim in shelf.claims.changes():
+        key = (shelf.event_id, claim.pool, claim.hold)
+        if was is None and claim.quantity:
+            new.append((*key, claim.quantity, claim.until_ms))
+        elif was is not None and not claim.quantity:
+            gone.append(key)
+        elif was is not None and was.until_ms != claim.until_ms:
+            moved.append((claim.until_ms, *key, was.until_ms))
+    yield Write("insert_claim", new)
+    yield Write("update_claim", moved, True)
+    yield Write("delete_claim", gone, True)
+
+
+def _hold_changes(shelf: Shelf) -> Iterator[Write]:
+    event = shelf.event_id
+    new, moved = [], []
+    for was, hold in shelf.holds.changes():
+        until = hold.until_ms if hold.open else None
+        deadlines = (hold.soft_ms, hold.hard_ms)
+        if was is None:
+            what = (event, hold.id, hold.buyer, hold.state.value, to_json(hold.seats))
+            price = (to_json(hold.pools), hold.units, hold.amount, hold.currency, hold.placed_ms)
+            rest = (hold.extensions, hold.version, hold.order, until)
+            new.append((*what, *price, *deadlines, *rest))
+        else:
+            state = (hold.state.value, *deadlines, hold.extensions, hold.version, hold.order)
+            moved.append((*state, until, event, hold.id, was.version))
+    yield Write("insert_hold", new)
+    yield Write("update_hold", moved, True)
+
+
+def _order_changes(shelf: Shelf) -> Iterator[Write]:
+    event = shelf.event_id
+    new, moved = [], []
+    for was, order in shelf.orders.changes():
+        if was is None:
+            what = (event, order.id, order.buyer, order.state.value, to_json(order.seats))
+            price = (to_json(order.pools), order.units, order.amount, order.currency)
+            new.append((*what, *price, order.created_ms, order.hold, order.payment))
+        else:
+            state = (order.state.value, order.payment)
+            moved.append((*state, event, order.id, was.state.value))
+    yield Write("insert_order", new)
+    yield Write("update_order", moved, True)
