@@ -37,29 +37,34 @@ READY = b"ready\n"
 GO = b"go\n"
 
 
+BuyersOption = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, max=BUYERS_MAX, help="People who want a seat, all at once."),
+]
+SeatsOption = Annotated[
+    int, typer.Option(metavar="N", min=1, max=SEATS_MAX, help="Seats there are.")
+]
+TrialStoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="The authority, as for every command; but where none is configured, memory://.",
+    ),
+]
+ProcessesOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=1, max=PROCESSES_MAX, help="Processes that the buyers come through."
+    ),
+]
+
+
 def stampede(
-    buyers: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, max=BUYERS_MAX, help="People who want a seat, all at once."
-        ),
-    ] = 1000,
-    seats: Annotated[
-        int, typer.Option(metavar="N", min=1, max=SEATS_MAX, help="Seats there are.")
-    ] = 1,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="The authority, as for every command; but where none is configured, memory://.",
-        ),
-    ] = None,
-    processes: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, max=PROCESSES_MAX, help="Processes that the buyers come through."
-        ),
-    ] = 1,
+    buyers: BuyersOption = 1000,
+    seats: SeatsOption = 1,
+    store: TrialStoreOption = None,
+    processes: ProcessesOption = 1,
     as_json: JsonOption = False,
     join: Annotated[str | None, typer.Option(hidden=True)] = None,
     first: Annotated[int, typer.Option(hidden=True, min=0, max=BUYERS_MAX)] = 0,
@@ -144,8 +149,9 @@ def progress(buyers: int) -> Iterator[Callable[[Tally], None] | None]:
 
 def _settings(store: str | None) -> Settings:
     """A trial must not fill the shop's file unasked: without a word about a store, in memory."""
-    configured = store or os.environ.get(PREFIX + "STORE") or _from_file(os.environ).get("store")
-    return load_settings({"store": configured or "memory://"})
+    if store is None:
+        store = os.environ.get(PREFIX + "STORE") or _from_file(os.environ).get("store", "memory://")
+    return load_settings({"store": store})
 
 
 def _shares(buyers: int, processes: int) -> list[range]:

@@ -53,7 +53,7 @@ class What(StrEnum):
     RECORDS = "records"  # ids of commands -> records
     PAYMENTS = "payments"  # payments -> (payment, order) pairs
     NOW = "now"  # nothing -> [milliseconds]
-    CLAIMS = "claims"  # ids of holds -> their claims
+    CLAIMS = "claims"  # (pool, hold) pairs -> claims
     LAPSED = "lapsed"  # (pool, units short) pairs -> enough of its lapsed claims, oldest first
     TALLIES = "tallies"  # buyers -> (buyer, Tally) pairs
 
@@ -239,9 +239,9 @@ def _peek(shelf: Shelf, needs: Needs) -> Generator[Fetch, Sequence[Any], Collect
 def _load_claims(
     shelf: Shelf, demand: dict[str, int], followed: Collection[str], now: Millis
 ) -> Generator[Fetch, Sequence[Any], None]:
-    sharing = sorted(id for id in followed if (hold := shelf.holds.get(id)) and hold.pools)
-    if sharing:
-        shelf.claims.load((yield Fetch(What.CLAIMS, sharing)))
+    holds = [hold for id in followed if (hold := shelf.holds.get(id))]
+    if shares := sorted((pool, hold.id) for hold in holds for pool in hold.pools):
+        shelf.claims.load((yield Fetch(What.CLAIMS, shares)))
     short = sorted(
         (pool.id, demand[pool.id] - pool.free)
         for pool in shelf.pools.now.values()

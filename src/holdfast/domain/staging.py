@@ -26,12 +26,11 @@ def create(shelf: Shelf, command: CreateEvent) -> Decision:
 
 def change(shelf: Shelf, event: Event, command: ChangeEvent, now: Millis) -> Decision:
     changes = dict(command.changes)
-    prices = changes.get("prices")
-    if isinstance(prices, dict):
+    if isinstance(prices := changes.get("prices"), dict):
         # Units keep their tier, so a tier never loses its price.
         changes["prices"] = {**event.prices, **prices}
-    if no := _too_much(shelf.total_capacity, {**event.prices, **(prices or {})}):
-        return Decision(no)
+        if no := _too_much(shelf.total_capacity, prices):
+            return Decision(no)
     different = tuple(name for name, value in changes.items() if getattr(event, name) != value)
     if not different:
         return Decision(Changed(event))

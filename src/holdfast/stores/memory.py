@@ -61,7 +61,7 @@ class Rows:
             case What.ORDERS | What.PEEK_ORDERS:
                 return _found(self.orders, keys)
             case What.CLAIMS:
-                return self._claims(keys)
+                return _found(self.claims, [Claim(*share, 0, 0).id for share in keys])
             case What.LAPSED:
                 return self._lapsed(dict(keys), now)
             case What.DUE:
@@ -79,10 +79,6 @@ class Rows:
     def _lapsed(self, short: dict[str, int], now: Millis) -> list[Claim]:
         lapsed = [c for c in self.claims.values() if c.pool in short and c.until_ms <= now]
         return sorted(lapsed, key=lambda claim: claim.until_ms)
-
-    def _claims(self, holds: Sequence[str]) -> list[Claim]:
-        shares = ((pool, id) for id in holds for pool in self.holds[id].pools)
-        return _found(self.claims, [Claim(pool, id, 0, 0).id for pool, id in shares])
 
     def _tally(self, buyer: str) -> Tally:
         holds = self.open_by.get(buyer, {}).values()

@@ -190,8 +190,11 @@ def _seat_changes(shelf: Shelf, last_position: int) -> Iterator[Write]:
         before = (event, seat.id, was.hold, was.until_ms, was.order)
         moved.append((seat.hold, seat.until_ms, seat.order, seat.withdrawn, *before))
         if was.order != seat.order:
-            if was.order is not None:
-                unsold.append((event, seat.id, was.order))
+            # Only a cancelled order gives its row up: else the backstop would make way for the
+            # very mistake it is there to stop.
+            order = shelf.orders.get(was.order) if was.order is not None else None
+            if order is not None and not order.sold:
+                unsold.append((event, seat.id, order.id))
             if seat.order is not None:
                 sold.append((event, seat.id, seat.order))
     yield Write("update_seat", moved, True)

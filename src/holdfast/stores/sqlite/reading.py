@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from holdfast.domain.batch import Fetch, What
-from holdfast.domain.model import Claim, Event, Millis, Seat
+from holdfast.domain.model import Event, Millis, Seat
 from holdfast.domain.shelf import Tally
 from holdfast.stores.rows import (
     Row,
@@ -56,7 +56,7 @@ class Reader:
             case What.NOW:
                 return [self._now]
             case What.CLAIMS:
-                return self._claims(keys)
+                return self._each("claims", ((self._event, *key) for key in keys), to_claim)
             case What.LAPSED:
                 asked = ((self._event, pool, self._now, short) for pool, short in keys)
                 return self._each("lapsed", asked, to_claim)
@@ -75,11 +75,6 @@ class Reader:
         self, query: str, bindings: Iterable[Row], to_value: Callable[[Row], Any]
     ) -> list[Any]:
         return [to_value(row) for row in self._db.executemany(SQL[query], bindings)]
-
-    def _claims(self, holds: Sequence[str]) -> list[Claim]:
-        held = self._each("holds", ((self._event, id) for id in holds), to_hold)
-        shares = ((self._event, pool, hold.id) for hold in held for pool in hold.pools)
-        return self._each("claims", shares, to_claim)
 
     def _tally(self, buyer: str) -> Tally:
         key = (self._event, buyer)
