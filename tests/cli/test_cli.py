@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 import holdfast as package
+from holdfast.blocking import Holdfast
 from holdfast.cli import main
 from holdfast.cli.demo import EVENT, EXAMPLE
 
@@ -57,13 +58,9 @@ def premiere(tmp_path, run):
     """A shop with an event of which a few units are sold."""
     (tmp_path / "premiere.json").write_text(json.dumps(EVENT_JSON))
     assert run("events", "create", "premiere.json", *STORE)[0] == 0
-    sell = (
-        "from holdfast.blocking import Holdfast\n"
-        "with Holdfast.open('sqlite:///shop.db') as shop:\n"
-        "    shop.sell('premiere', buyer='u1', seats=['A-1-1', 'A-1-2'], pools={'floor': 3})\n"
-        "    shop.place_hold('premiere', buyer='u2', seats=['A-2-1'])\n"
-    )
-    subprocess.run([sys.executable, "-c", sell], cwd=tmp_path, check=True)
+    with Holdfast.open("sqlite:///shop.db") as shop:
+        shop.sell("premiere", buyer="u1", seats=["A-1-1", "A-1-2"], pools={"floor": 3})
+        shop.place_hold("premiere", buyer="u2", seats=["A-2-1"])
 
 
 def edit(folder: Path, *statements: str) -> None:
@@ -140,10 +137,8 @@ def test_a_wrong_value_is_one_line_and_exit_code_2(run, files, args, says):
 @pytest.mark.parametrize(
     "args",
     [
-        ["bogus"],
         ["stampede", "--buyers", "0"],
         ["events", "list", "--store", "sqlite:///junk.db"],
-        ["events", "create", "broken.json"],
     ],
     ids=" ".join,
 )

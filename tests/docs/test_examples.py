@@ -49,6 +49,10 @@ class Block(NamedTuple):
     file: str | None
 
 
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
 def read_blocks(page: Path) -> Iterator[Block]:
     lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
     file: str | None = None
@@ -75,7 +79,7 @@ async def test_every_example_of_a_page_runs(page, tmp_path, monkeypatch):
         try:
             await run_block(page, block, names)
         except Exception as failure:
-            failure.add_note(f"in the example at {page.relative_to(ROOT)}:{block.line}")
+            failure.add_note(f"in the example at {name_of(page)}:{block.line}")
             raise
 
 

@@ -246,6 +246,7 @@ class _Order:
         costs = list(map(sub, sums[size:], sums))
         starts.sort(key=costs.__getitem__)
         self._starts = array("I", starts)
+        self._octets = len(sums) // 8 + 1
         # The windows of the first band, of the first two, of the first three...
         bands = (starts[at : at + BAND_WINDOWS] for at in range(0, len(starts), BAND_WINDOWS))
         self._reached = list(accumulate(map(_mask, bands), int.__or__))
@@ -253,11 +254,9 @@ class _Order:
     def first(self, windows: int) -> int:
         """The cheapest of `windows`, of which there must be one."""
         band = bisect_left(self._reached, True, key=lambda reached: windows & reached != 0)
-        found = windows & self._reached[band]
-        bits = found.to_bytes(found.bit_length() // 8 + 1, "little")
-        end = len(bits) * 8
+        bits = windows.to_bytes(self._octets, "little")
         for start in self._starts[band * BAND_WINDOWS : (band + 1) * BAND_WINDOWS]:
-            if start < end and bits[start >> 3] >> (start & 7) & 1:
+            if bits[start >> 3] >> (start & 7) & 1:
                 return start
         raise AssertionError("a band that was reached holds no window")
 

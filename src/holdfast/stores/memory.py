@@ -61,7 +61,7 @@ class Rows:
             case What.ORDERS | What.PEEK_ORDERS:
                 return _found(self.orders, keys)
             case What.CLAIMS:
-                return _found(self.claims, [Claim(*share, 0, 0).id for share in keys])
+                return _found(self.claims, [Claim(pool, hold, 0, 0).id for pool, hold in keys])
             case What.LAPSED:
                 return self._lapsed(dict(keys), now)
             case What.DUE:
