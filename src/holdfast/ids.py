@@ -29,9 +29,11 @@ class Ids:
     def __init__(self) -> None:
         self._supply = b""
         self._used = 0
+        self._process = 0
 
     def new(self) -> str:
-        if self._used == len(self._supply):
+        if self._used == len(self._supply) or self._process != os.getpid():
+            self._process = os.getpid()  # a fork must not go on with its parent's supply
             self._supply = os.urandom(CHANCE_BYTES * SUPPLY_IDS)
             self._used = 0
         chance = self._supply[self._used : self._used + CHANCE_BYTES]

@@ -10,11 +10,15 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec.structs import replace
+
 from holdfast.domain.commands import (
     AddCapacity,
     ChangeEvent,
     Command,
     CreateEvent,
+    PlaceHold,
+    Sell,
     Withdraw,
 )
 from holdfast.domain.outcomes import Answer
@@ -93,9 +97,20 @@ class Lane:
             await self._settle(batch[:middle])
             await self._settle(batch[middle:])
         else:
-            for (_, waiting), answer in zip(batch, answers, strict=True):
-                if not waiting.done():
-                    waiting.set_result(answer)
+            self._answer(batch, answers)
+
+    def _answer(self, batch: list[Waiting], answers: list[Answer]) -> None:
+        again: list[Waiting] = []
+        for (command, waiting), answer in zip(batch, answers, strict=True):
+            if waiting.done():
+                continue
+            if not answer.waiting_for:
+                waiting.set_result(answer)
+            else:
+                assert isinstance(command, PlaceHold | Sell), command
+                again.append((replace(command, waited=answer.waiting_for), waiting))
+        # They have waited already: they head the next batch, in their own order.
+        self._queue.extendleft(reversed(again))
 
     async def _retried(self, commands: list[Command]) -> list[Answer]:
         """Runs the batch again, decisions included, when its trouble was a passing one. After a

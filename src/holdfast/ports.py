@@ -52,5 +52,8 @@ class Store(Protocol):
     async def census(self, event: str) -> Census | None:
         """Every row of an event in one snapshot, for the auditor."""
 
+    async def strays(self) -> list[str]:
+        """Ids of events that have rows of some kind but no event."""
+
     async def mend(self, event: str) -> list[str]:
         """Rewrites what follows from holds and orders; returns what differed."""

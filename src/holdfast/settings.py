@@ -44,12 +44,25 @@ def load_settings(
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as cause:
-        raise SettingsError(f"settings: {cause}") from None
+        raise SettingsError(f"a setting is wrong: {_named(str(cause))}") from None
     if settings.sqlite_synchronous not in ("FULL", "NORMAL"):
         raise SettingsError(
             f"sqlite_synchronous must be FULL or NORMAL, not {settings.sqlite_synchronous!r}"
         )
     return settings
+
+
+def _named(problem: str) -> str:
+    """`... - at `$.lane_max`` as a person would look for it."""
+    what, _, path = problem.partition(" - at `$.")
+    name = path.rstrip("`")
+    return f"{name} ({PREFIX}{name.upper()}): {what}" if name else what
+
+
+def configured(name: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether somebody chose this setting, instead of its default."""
+    environ = os.environ if environ is None else environ
+    return bool(environ.get(PREFIX + name.upper())) or name in _from_file(environ)
 
 
 def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from holdfast.errors import HoldfastError
 from holdfast.ids import Ids
 from holdfast.lab import stampede as lab
 from holdfast.lab.stampede import Report, Tally
-from holdfast.settings import PREFIX, Settings, _from_file, load_settings
+from holdfast.settings import PREFIX, Settings, configured, load_settings
 
 BUYERS_MAX = 1_000_000
 SEATS_MAX = 60_000
@@ -149,8 +149,8 @@ def progress(buyers: int) -> Iterator[Callable[[Tally], None] | None]:
 
 def _settings(store: str | None) -> Settings:
     """A trial must not fill the shop's file unasked: without a word about a store, in memory."""
-    if store is None:
-        store = os.environ.get(PREFIX + "STORE") or _from_file(os.environ).get("store", "memory://")
+    if store is None and not configured("store"):
+        store = "memory://"
     return load_settings({"store": store})
 
 

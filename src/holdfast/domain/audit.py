@@ -94,7 +94,8 @@ class _Derived:
         self.capacity = sum(not seat.withdrawn for seat in census.seats) + sum(
             pool.capacity for pool in census.pools
         )
-        self.sold = sum(order.units for order in orders)
+        sold = sum(order.units for order in orders)
+        self.sold = sold if sold <= self.capacity else census.sold
         self.revenue = sum(order.amount for order in orders)
 
     def seats(self, seats: Iterable[Seat]) -> Iterable[tuple[Seat, Seat]]:
@@ -112,7 +113,9 @@ class _Derived:
 
     def pools(self, pools: Iterable[Pool]) -> Iterable[tuple[Pool, Pool]]:
         for pool in pools:
-            yield replace(pool, held=self._claimed[pool.id], sold=self._bought[pool.id]), pool
+            right = replace(pool, held=self._claimed[pool.id], sold=self._bought[pool.id])
+            # Oversold, which no row may say: left as it is, and reported for a person to decide.
+            yield (right if right.free >= 0 else pool), pool
 
 
 def _differences(census: Census) -> list[Drift]:
@@ -138,7 +141,9 @@ def _differences(census: Census) -> list[Drift]:
     for seat in sorted(backstop.keys() | census.sold_seats.keys()):
         right_order, order = backstop.get(seat), census.sold_seats.get(seat)
         if right_order != order:
-            found.append(Drift(event, f"sold seat {seat}", str(right_order), str(order)))
+            found.append(
+                Drift(event, f"sold seat {seat}", right_order or "nobody", order or "nobody")
+            )
     for name in ("capacity", "sold", "revenue"):
         right_number, number = getattr(derived, name), getattr(census, name)
         if right_number != number:
@@ -153,12 +158,16 @@ def _claim_drift(event: str, right: list[Claim], found: list[Claim]) -> list[Dri
         Drift(
             event,
             f"claim on {key.replace(chr(10), ' of ')}",
-            str(rights.get(key)),
-            str(founds.get(key)),
+            _share(rights.get(key)),
+            _share(founds.get(key)),
         )
         for key in sorted(rights.keys() | founds.keys())
         if rights.get(key) != founds.get(key)
     ]
+
+
+def _share(claim: Claim | None) -> str:
+    return f"{claim.quantity} until {claim.until_ms}" if claim else "nothing"
 
 
 def _owner(seat: Seat) -> str:

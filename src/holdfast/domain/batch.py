@@ -31,10 +31,11 @@ from holdfast.domain.commands import (
     Withdraw,
 )
 from holdfast.domain.decide import decide
-from holdfast.domain.model import Ask, Claim, Hold, Millis, Order
-from holdfast.domain.outcomes import Answer, Reason, Refused
+from holdfast.domain.model import FOREVER_MS, Ask, Best, Claim, Hold, Millis, Order
+from holdfast.domain.outcomes import Answer, Outcome, Reason, Refused
 from holdfast.domain.picking import Unloaded
-from holdfast.domain.shelf import Record, Shelf
+from holdfast.domain.seating import House
+from holdfast.domain.shelf import Record, Shelf, free_from
 
 
 class What(StrEnum):
@@ -49,7 +50,8 @@ class What(StrEnum):
     HOLDS = "holds"  # ids -> holds, locked
     ORDERS = "orders"  # ids -> orders, locked
     HOUSE = "house"  # nothing -> [the house], or none without seats
-    CHOSEN = "chosen"  # ids -> seats, locked, without waiting
+    CHOSEN = "chosen"  # ids -> seats, locked; those that others have locked are left out
+    PROBE = "probe"  # ids -> those that nobody has locked; none is locked afterwards
     RECORDS = "records"  # ids of commands -> records
     PAYMENTS = "payments"  # payments -> (payment, order) pairs
     NOW = "now"  # nothing -> [milliseconds]
@@ -72,6 +74,8 @@ Loading = Generator[Fetch, Sequence[Any], Millis]
 def run(shelf: Shelf, commands: Sequence[Command]) -> Batch:
     """Loads what the commands name, then decides them in order of arrival."""
     now = yield from _load(shelf, commands)
+    if shelf.hinted and shelf.house is not None:
+        yield from _foresee(shelf, shelf.house, commands, now)
     answers = []
     for command in commands:
         answer = _replay(shelf, command)
@@ -92,13 +96,19 @@ def _replay(shelf: Shelf, command: Command) -> Answer | None:
 
 
 def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Sequence[Any], Answer]:
+    rounds = 0
     while True:
         try:
             decision = decide(shelf, command, now)
         except Unloaded as missing:
+            rounds += 1
+            if rounds > 1 and shelf.skipped:
+                yield from _probe(shelf, command, missing.best, now, PROBED_FIRST**rounds)
             yield from _load_chosen(shelf, missing.seats)
         else:
             break
+    if shelf.skipped and _is_shortage(decision.outcome):
+        return Answer(decision.outcome, waiting_for=tuple(sorted(shelf.skipped)[:WAITED_MAX]))
     if decision.facts:
         shelf.take(decision)
         if command.digest or not isinstance(command, MAKERS):
@@ -111,9 +121,61 @@ MAKERS = (PlaceHold, ConfirmHold, Sell)
 the row is record enough for our own retry after a lost reply."""
 
 
+PROBED_FIRST = 8
+WAITED_MAX = 500
+
+
+def _is_shortage(outcome: Outcome) -> bool:
+    return isinstance(outcome, Refused) and outcome.reason in SHORTAGES
+
+
+SHORTAGES = (Reason.SOLD_OUT, Reason.INSUFFICIENT, Reason.NOT_TOGETHER)
+
+
+def _foresee(
+    shelf: Shelf, house: House, commands: Sequence[Command], now: Millis
+) -> Generator[Fetch, Sequence[Any], None]:
+    """Chooses for each ask what it will probably get, and loads it all at once: one round trip
+    for the batch instead of one for each ask. Deciding chooses again, from what was loaded."""
+    marked: dict[str, Millis] = {}
+    for command in commands:
+        if not isinstance(command, PlaceHold | Sell):
+            continue
+        for best in command.ask.best:
+            chosen = house.choose(best, command.ask.channels, now, command.ask.seats)
+            for id in chosen if isinstance(chosen, list) else ():
+                marked[id] = house.until(id)
+                house.set(id, FOREVER_MS)
+    for id, until_ms in marked.items():
+        house.set(id, until_ms)
+    if unloaded := [id for id in marked if id not in shelf.seats.now]:
+        yield from _load_chosen(shelf, unloaded)
+
+
+def _probe(
+    shelf: Shelf, command: Command, best: Best, now: Millis, most: int
+) -> Generator[Fetch, Sequence[Any], None]:
+    """Others have locked what was chosen, and probably its neighbours: finds out about more and
+    more of the seats at once, so that half a locked house costs a few rounds, not hundreds."""
+    if shelf.house is None or not isinstance(command, PlaceHold | Sell):
+        return
+    near = shelf.house.candidates(best, command.ask.channels, now, most)
+    if unknown := sorted(id for id in near if id not in shelf.seats.now):
+        unlocked = set((yield Fetch(What.PROBE, unknown)))
+        for id in unknown:
+            if id not in unlocked:
+                shelf.skip(id)
+
+
 def _load_chosen(shelf: Shelf, ids: Sequence[str]) -> Generator[Fetch, Sequence[Any], None]:
     seats = yield Fetch(What.CHOSEN, sorted(ids))
     shelf.seats.load(seats)
+    if shelf.house is not None:
+        for seat in seats:
+            shelf.house.set(seat.id, free_from(seat))
+    for id in ids:
+        if id not in shelf.seats.now:
+            shelf.skip(id)
     yield from _load_holds(shelf, (seat.hold for seat in seats if seat.hold is not None))
 
 
@@ -145,6 +207,7 @@ class Needs:
         match command:
             case PlaceHold():
                 self._add_ask(command.ask, command.buyer, command.cap)
+                self.seats.update(command.waited)
                 self.new_holds.add(command.hold)
             case ConfirmHold():
                 self.holds.add(command.hold)
@@ -153,6 +216,7 @@ class Needs:
                 self.holds.add(command.hold)
             case Sell():
                 self._add_ask(command.ask, command.buyer, command.cap)
+                self.seats.update(command.waited)
                 self._add_order(command)
                 if command.hold is not None:
                     self.new_holds.add(command.hold)
@@ -208,6 +272,7 @@ def _load(shelf: Shelf, commands: Sequence[Command]) -> Loading:
         shelf.orders.load((yield Fetch(What.ORDERS, sorted(orders))))
     if needs.best:
         shelf.house = next(iter((yield Fetch(What.HOUSE))), None)
+        _tell_house(shelf)
     if needs.ids:
         records = yield Fetch(What.RECORDS, sorted(needs.ids))
         shelf.records = {record.id: record for record in records}
@@ -218,6 +283,13 @@ def _load(shelf: Shelf, commands: Sequence[Command]) -> Loading:
     if buyers:
         shelf.tallies = dict((yield Fetch(What.TALLIES, buyers)))
     return now
+
+
+def _tell_house(shelf: Shelf) -> None:
+    """What was loaded is newer than what a hint knows."""
+    if shelf.hinted and shelf.house is not None:
+        for seat in shelf.seats.now.values():
+            shelf.house.set(seat.id, free_from(seat))
 
 
 def _peek(shelf: Shelf, needs: Needs) -> Generator[Fetch, Sequence[Any], Collection[str]]:

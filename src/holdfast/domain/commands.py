@@ -24,6 +24,8 @@ class PlaceHold(Command, frozen=True, kw_only=True):
     ask: Ask
     cap: int | None = None
     """A cap of the caller's, where the event has none."""
+    waited: tuple[str, ...] = ()
+    """Seats that others had locked when this was tried before: this time they are waited for."""
 
 
 class ExtendHold(Command, frozen=True, kw_only=True):
@@ -66,6 +68,7 @@ class Sell(Command, frozen=True, kw_only=True):
     hold: str | None = None
     payment: str | None = None
     cap: int | None = None
+    waited: tuple[str, ...] = ()
 
 
 class CancelOrder(Command, frozen=True, kw_only=True):

@@ -16,8 +16,9 @@ class Fault(msgspec.Struct, frozen=True):
     value: str = ""
 
     def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
         shown = f" (got {self.value})" if self.value else ""
-        return f"{self.path}: {self.problem}{shown}"
+        return f"{where}{self.problem}{shown}"
 
 
 class Faults:

@@ -134,3 +134,6 @@ class Answer(msgspec.Struct, frozen=True):
 
     outcome: Outcome
     replayed: bool = False
+    waiting_for: tuple[str, ...] = ()
+    """Set, this is no answer yet: others had locked these seats, so the refusal may be wrong. The
+    command has to be tried again, and to wait for them."""

@@ -26,8 +26,9 @@ from holdfast.domain.shelf import Row, Shelf
 class Unloaded(Exception):
     """These seats were chosen but are not on the shelf yet: load them and decide again."""
 
-    def __init__(self, seats: Sequence[str]) -> None:
+    def __init__(self, seats: Sequence[str], best: Best) -> None:
         self.seats = seats
+        self.best = best
 
 
 class Basket:
@@ -96,7 +97,7 @@ def _pick_best(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused |
         if isinstance(chosen, Shortage):
             return _shortage(best, chosen.available)
         if unloaded := [id for id in chosen if id not in shelf.seats.now]:
-            raise Unloaded(unloaded)
+            raise Unloaded(unloaded, best)
         for id in chosen:
             seat = shelf.seats.now[id]
             basket.seats.append(seat)

@@ -96,6 +96,25 @@ class House:
             self._due[until_ms] = {bit}
             self._watch(until_ms)
 
+    def until(self, seat_id: str) -> Millis:
+        """What `set` last said of the seat; 0 if nothing, or if there is no such seat."""
+        bit = self._floor.bits.get(seat_id)
+        return 0 if bit is None else self._until[bit]
+
+    def candidates(
+        self, best: Best, channels: tuple[str, ...], now: Millis, most: int
+    ) -> list[str]:
+        """The free seats that the ask may have, those in the better rows first."""
+        self._move_to(now)
+        allowed = frozenset(channels).intersection(self._floor.channels)
+        free = self._free_for(best, allowed, ())
+        ids: list[str] = []
+        while free and len(ids) < most:
+            bit = (free & -free).bit_length() - 1
+            ids.append(self._floor.ids[bit])
+            free ^= 1 << bit
+        return ids
+
     def choose(
         self, best: Best, channels: tuple[str, ...], now: Millis, without: Collection[str] = ()
     ) -> list[str] | Shortage:

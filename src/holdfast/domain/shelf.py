@@ -102,10 +102,14 @@ class Shelf:
         event: Event | None,
         house: House | None = None,
         total_capacity: int = 0,
+        hinted: bool = False,
     ) -> None:
         self.event_id = event_id
         self.event = event
         self.house = house
+        self.hinted = hinted
+        """Whether the house is a hint, to be verified, instead of exact."""
+        self.skipped: dict[str, Millis] = {}
         self.event_was = event
         self.plans: list[SeatPlan] = []
         self.seats: Rows[Seat] = Rows()
@@ -137,6 +141,18 @@ class Shelf:
         self.capacity += decision.capacity
         self.sold += decision.sold
         self.revenue += decision.revenue
+
+    def skip(self, seat: str) -> None:
+        """Others have locked the seat: for this batch it is not to be had."""
+        if self.house is not None and seat not in self.skipped:
+            self.skipped[seat] = self.house.until(seat)
+            self.house.set(seat, FOREVER_MS)
+
+    def unskip(self) -> None:
+        """After the batch nothing is known of what others had locked: the hint is as before."""
+        if self.house is not None:
+            for seat, until_ms in self.skipped.items():
+                self.house.set(seat, until_ms)
 
     def record(self, record: Record) -> None:
         self.records[record.id] = record

@@ -1,5 +1,6 @@
 """The authority that forgets: dicts in this process. For tests, trials and caches of one's own."""
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -175,6 +176,8 @@ class MemoryStore:
         return []
 
     async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+        # A disk would give others their turn here; a crowd must not keep the loop to itself.
+        await asyncio.sleep(0)
         rows = self._events.get(commands[0].event) or Rows()
         # One thread and no await between load and write: nobody can come in between.
         now = self._clock()
@@ -262,6 +265,9 @@ class MemoryStore:
             orders=list(rows.orders.values()),
             sold_seats=dict(rows.sold_seats),
         )
+
+    async def strays(self) -> list[str]:
+        return []
 
     async def mend(self, event: str) -> list[str]:
         census = await self.census(event)

@@ -24,6 +24,10 @@ class Checked(msgspec.Struct, frozen=True):
 
 async def check_store(store: Store, only: str | None = None) -> AsyncIterator[Checked]:
     """Audits event by event, each in one snapshot, while sales go on."""
+    for event in await store.strays():
+        if only is None or event == only:
+            missing = Drift(event, "event", "a row in events", "none", mendable=False)
+            yield Checked(event, 0, 0, 0, 0, 0, [missing])
     for summary in await store.summaries(only):
         if checked := await check_event(store, summary.event.id):
             yield checked

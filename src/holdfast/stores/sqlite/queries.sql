@@ -59,9 +59,9 @@ FROM seat_plans WHERE event = ? ORDER BY position;
 SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
 FROM seats WHERE event = ? AND (until_ms > 0 OR withdrawn);
 
--- name: log_seats
--- Which seats other processes touched since a house was last brought up to date.
-SELECT type, data FROM log WHERE event = ? AND seq > ? ORDER BY seq LIMIT ?;
+-- name: log_data
+-- Tells which seats other processes touched since a house was last brought up to date.
+SELECT data FROM log WHERE event = ? AND seq > ? ORDER BY seq LIMIT ?;
 
 -- name: insert_event
 INSERT INTO events (event, version, config) VALUES (?, ?, ?);
@@ -218,3 +218,10 @@ DELETE FROM sold_seats WHERE event = ?;
 
 -- name: mend_counters
 UPDATE counters SET capacity = ?, sold = ?, revenue = ? WHERE event = ?;
+
+-- name: strays
+SELECT event FROM (
+    SELECT event FROM counters UNION SELECT event FROM seats UNION SELECT event FROM pools
+    UNION SELECT event FROM holds UNION SELECT event FROM orders
+    UNION SELECT event FROM log
+) AS known WHERE event NOT IN (SELECT event FROM events) ORDER BY event;

@@ -6,8 +6,10 @@ from typing import Any
 import apsw
 
 from holdfast.domain.batch import Fetch, What
-from holdfast.domain.model import Event, Millis, Seat
+from holdfast.domain.model import Event, Millis
+from holdfast.domain.seating import House
 from holdfast.domain.shelf import Tally
+from holdfast.stores.houses import Reading
 from holdfast.stores.rows import (
     Row,
     read_config,
@@ -68,8 +70,20 @@ class Reader:
                 # SQLite has no rows to lock one by one, buyers included.
                 return []
 
-    def seats(self, ids: Iterable[str]) -> list[Seat]:
-        return self._each("seats", ((self._event, id) for id in ids), to_seat)
+    def house(self, reading: Reading) -> House:
+        try:
+            query, args = next(reading)
+            while True:
+                query, args = reading.send(self._rows(query, args))
+        except StopIteration as done:
+            house: House = done.value
+            return house
+
+    def _rows(self, query: str, args: Row) -> list[Row]:
+        if query == "seats_now":
+            event, ids = args
+            return list(self._db.executemany(SQL["seats"], ((event, id) for id in ids)))
+        return self._db.execute(SQL[query], args).fetchall()
 
     def _each(
         self, query: str, bindings: Iterable[Row], to_value: Callable[[Row], Any]

@@ -23,6 +23,7 @@ from holdfast.domain.shelf import Shelf
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
 from holdfast.stores import Clock, drive, host_clock
+from holdfast.stores.houses import Houses
 from holdfast.stores.rows import (
     read_data,
     to_claim,
@@ -36,7 +37,6 @@ from holdfast.stores.rows import (
     to_summary,
 )
 from holdfast.stores.sqlite import schema
-from holdfast.stores.sqlite.houses import Houses
 from holdfast.stores.sqlite.reading import SQL, Reader, read_event
 from holdfast.stores.sqlite.turn import Turn
 from holdfast.stores.sqlite.writing import Writer
@@ -82,7 +82,7 @@ class SqliteStore:
             self._migrated = schema.migrate(self._db, self.url)
         self._reader = self._connect()
         self._copier = self._connect()
-        self._houses = Houses(self._db)
+        self._houses = Houses()
         self._db.set_wal_hook(self._after_commit)
 
     def _connect(self) -> apsw.Connection:
@@ -160,7 +160,7 @@ class SqliteStore:
 
         def fetch(want: Fetch) -> Sequence[object]:
             if want.what is What.HOUSE:
-                return [self._houses.current(config, seq, now)] if config else []
+                return [reader.house(self._houses.current(config, seq))] if config else []
             return reader.fetch(want)
 
         answers = drive(run(shelf, commands), fetch)
@@ -273,6 +273,9 @@ class SqliteStore:
             sold_seats=dict(every("census_sold", to_pair)),
         )
 
+    async def strays(self) -> list[str]:
+        return await self._read(lambda db: [event for (event,) in db.execute(SQL["strays"])])
+
     async def mend(self, event: str) -> list[str]:
         with translated(self.url):
             return await _on(self._write_thread, lambda: self._mend(event))
@@ -296,6 +299,8 @@ class SqliteStore:
             self._reader.execute("BEGIN")
             try:
                 return read(self._reader)
+            except (ValueError, KeyError) as cause:
+                raise StoreError(f"{self.url} has a row that cannot be read: {cause}") from cause
             finally:
                 self._reader.execute("COMMIT")
 

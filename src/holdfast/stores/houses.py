@@ -1,18 +1,27 @@
-"""The houses of the events that were asked for their best seats, kept true by the log."""
+"""The houses of the events that were asked for their best seats, kept true by the log.
 
-import apsw
+Like a batch, it does no I/O: it yields (query, arguments) and is sent the rows, so that every SQL
+store runs the same code. Where one writer is admitted at a time the house is exact; elsewhere it
+is a hint, and the seats chosen from it are locked and looked at before they count.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
 import msgspec
 
-from holdfast.domain.model import Event, Millis
+from holdfast.domain.model import Event
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import free_from
-from holdfast.stores.rows import read_data, to_plan, to_seat
-from holdfast.stores.sqlite.reading import SQL, Reader
+from holdfast.stores.rows import Row, read_data, to_plan, to_seat
 
 HOUSE_SEATS_MAX = 2_000_000
 """Over all houses; past it, those least recently used are forgotten and built again on demand."""
 CATCH_UP_MAX = 20_000
 """Facts to read before building the house anew is cheaper."""
+
+# The name of a query and its arguments; what is sent back are its rows.
+Reading = Generator[tuple[str, tuple[Any, ...]], list[Row], House]
 
 
 class Kept(msgspec.Struct):
@@ -23,8 +32,7 @@ class Kept(msgspec.Struct):
 
 
 class Houses:
-    def __init__(self, db: apsw.Connection) -> None:
-        self._db = db
+    def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
 
     def peek(self, event: str) -> House | None:
@@ -32,13 +40,21 @@ class Houses:
         kept = self._kept.get(event)
         return kept.house if kept else None
 
-    def current(self, event: Event, seq: int, now: Millis) -> House:
-        """The house as of `seq`, read inside the batch's transaction: exact, not a hint."""
+    def current(self, event: Event, seq: int) -> Reading:
+        """The house with everything that the log told up to `seq`."""
         kept = self._kept.pop(event.id, None)
         if kept is None or kept.layout != event.layout or seq - kept.seq > CATCH_UP_MAX:
-            kept = self._build(event, seq)
-        elif kept.seq != seq:
-            self._catch_up(event.id, kept, seq, now)
+            plans = [to_plan(row) for row in (yield "house", (event.id,))]
+            kept = Kept(House(plans, event.ranking), event.layout, seq, len(plans))
+            busy = yield "busy_seats", (event.id,)
+        else:
+            told = yield "log_data", (event.id, kept.seq, max(0, seq - kept.seq))
+            touched = {seat for (data,) in told for seat in read_data(data).get("seats", ())}
+            busy = (yield "seats_now", (event.id, sorted(touched))) if touched else []
+            kept.seq = max(seq, kept.seq)
+        for row in busy:
+            seat = to_seat(row)
+            kept.house.set(seat.id, free_from(seat))
         self._kept[event.id] = kept
         self._trim()
         return kept.house
@@ -53,23 +69,6 @@ class Houses:
     def forget(self, event: str) -> None:
         """After a rollback the house has seen what never happened."""
         self._kept.pop(event, None)
-
-    def _build(self, event: Event, seq: int) -> Kept:
-        plans = [to_plan(row) for row in self._db.execute(SQL["house"], (event.id,))]
-        house = House(plans, event.ranking)
-        for row in self._db.execute(SQL["busy_seats"], (event.id,)):
-            seat = to_seat(row)
-            house.set(seat.id, free_from(seat))
-        return Kept(house, event.layout, seq, len(plans))
-
-    def _catch_up(self, event: str, kept: Kept, seq: int, now: Millis) -> None:
-        touched: set[str] = set()
-        rows = self._db.execute(SQL["log_seats"], (event, kept.seq, seq - kept.seq))
-        for _, data in rows:
-            touched.update(read_data(data).get("seats", ()))
-        for seat in Reader(self._db, event, now).seats(sorted(touched)):
-            kept.house.set(seat.id, free_from(seat))
-        kept.seq = seq
 
     def _trim(self) -> None:
         while len(self._kept) > 1 and sum(k.seats for k in self._kept.values()) > HOUSE_SEATS_MAX:

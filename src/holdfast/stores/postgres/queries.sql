@@ -1,0 +1,337 @@
+-- Set-based: a batch of any size is a handful of statements, each with arrays for its columns.
+-- Locking selects never join: under READ COMMITTED a join that is looked at again after a wait
+-- shows one side as it was before. ORDER BY comes before the lock, so rows are locked in order.
+
+-- name: counters
+SELECT version, seq, capacity FROM holdfast.counters WHERE event = $1;
+
+-- name: config
+SELECT config FROM holdfast.events WHERE event = $1;
+
+-- name: now
+-- Of its own, after the last wait: transaction time would be as old as the wait was long.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
+-- name: add_buyers
+INSERT INTO holdfast.buyers (event, buyer)
+SELECT $1, buyer FROM unnest($2::text[]) AS asked (buyer) ON CONFLICT DO NOTHING;
+
+-- name: lock_buyers
+SELECT buyer FROM holdfast.buyers WHERE event = $1 AND buyer = ANY ($2::text[])
+ORDER BY buyer FOR UPDATE;
+
+-- name: seats
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast.seats WHERE event = $1 AND id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
+
+-- name: chosen
+-- Whoever has locked a chosen seat will probably take it: look for another instead of waiting.
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast.seats WHERE event = $1 AND id = ANY ($2::text[])
+ORDER BY id FOR UPDATE SKIP LOCKED;
+
+-- name: seats_now
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast.seats WHERE event = $1 AND id = ANY ($2::text[]);
+
+-- name: pools
+SELECT id, tier, capacity, held, sold, channel
+FROM holdfast.pools WHERE event = $1 AND id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
+
+-- name: holds
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast.holds WHERE event = $1 AND id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
+
+-- name: peek_holds
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast.holds WHERE event = $1 AND id = ANY ($2::text[]);
+
+-- name: orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+FROM holdfast.orders WHERE event = $1 AND id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
+
+-- name: peek_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+FROM holdfast.orders WHERE event = $1 AND id = ANY ($2::text[]);
+
+-- name: records
+SELECT id, digest, outcome FROM holdfast.commands WHERE event = $1 AND id = ANY ($2::text[]);
+
+-- name: payments
+SELECT payment, id FROM holdfast.orders
+WHERE event = $1 AND payment = ANY ($2::text[]) AND payment IS NOT NULL;
+
+-- name: claims
+-- Claims change only under their pool's lock, which the batch has.
+SELECT c.pool, c.hold, c.quantity, c.until_ms
+FROM unnest($2::text[], $3::text[]) AS share (pool, hold)
+JOIN holdfast.claims c ON c.event = $1 AND c.pool = share.pool AND c.hold = share.hold;
+
+-- name: lapsed
+SELECT c.pool, c.hold, c.quantity, c.until_ms
+FROM unnest($2::text[], $3::bigint[]) AS short (pool, units)
+CROSS JOIN LATERAL (
+    SELECT pool, hold, quantity, until_ms FROM holdfast.claims
+    WHERE event = $1 AND pool = short.pool AND until_ms <= $4
+    ORDER BY until_ms LIMIT short.units
+) c;
+
+-- name: due
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast.holds
+WHERE event = $1 AND until_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+ORDER BY until_ms LIMIT $2;
+
+-- name: open_by_buyer
+SELECT buyer, id, until_ms, units FROM holdfast.holds
+WHERE event = $1 AND buyer = ANY ($2::text[]) AND until_ms IS NOT NULL;
+
+-- name: sold_to_buyer
+SELECT buyer, sum(units)::bigint FROM holdfast.orders
+WHERE event = $1 AND buyer = ANY ($2::text[]) AND state IN ('confirmed', 'captured')
+GROUP BY buyer;
+
+-- name: house
+SELECT id, section, row, number, tier, x, y, rank, accessible, companion, restricted_view, channel
+FROM holdfast.seat_plans WHERE event = $1 ORDER BY position;
+
+-- name: busy_seats
+-- The seats that are not simply free: what a house has to be told after it was built.
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast.seats WHERE event = $1 AND (until_ms > 0 OR withdrawn);
+
+-- name: log_data
+-- Tells which seats other processes touched since a house was last brought up to date.
+SELECT data FROM holdfast.log WHERE event = $1 AND seq > $2 ORDER BY seq LIMIT $3;
+
+-- name: insert_event
+INSERT INTO holdfast.events (event, version, config)
+SELECT * FROM unnest($1::text[], $2::integer[], $3::text[]);
+
+-- name: update_event
+UPDATE holdfast.events e SET version = n.version, config = n.config
+FROM unnest($1::integer[], $2::text[], $3::text[], $4::integer[])
+     AS n (version, config, event, was_version)
+WHERE e.event = n.event AND e.version = n.was_version;
+
+-- name: last_position
+SELECT coalesce(max(position), 0) FROM holdfast.seat_plans WHERE event = $1;
+
+-- name: insert_plan
+INSERT INTO holdfast.seat_plans (event, id, section, row, number, tier, x, y, rank, accessible,
+                                 companion, restricted_view, channel, position)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::text[],
+                     $7::double precision[], $8::double precision[], $9::integer[],
+                     $10::boolean[], $11::boolean[], $12::boolean[], $13::text[], $14::integer[]);
+
+-- name: insert_seat
+INSERT INTO holdfast.seats (event, id, tier, channel)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]);
+
+-- name: update_seat
+-- The guard is the seat as it was decided on: had anybody else had it meanwhile, no row changes.
+UPDATE holdfast.seats s
+SET hold = n.hold, until_ms = n.until_ms, order_id = n.order_id, withdrawn = n.withdrawn
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::text[],
+            $7::text[], $8::bigint[], $9::text[])
+     AS n (hold, until_ms, order_id, withdrawn, event, id, was_hold, was_until_ms, was_order_id)
+WHERE s.event = n.event AND s.id = n.id AND s.hold IS NOT DISTINCT FROM n.was_hold
+  AND s.until_ms = n.was_until_ms AND s.order_id IS NOT DISTINCT FROM n.was_order_id;
+
+-- name: insert_sold
+INSERT INTO holdfast.sold_seats (event, seat, order_id)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[]);
+
+-- name: delete_sold
+DELETE FROM holdfast.sold_seats s USING unnest($1::text[], $2::text[], $3::text[])
+     AS n (event, seat, order_id)
+WHERE s.event = n.event AND s.seat = n.seat AND s.order_id = n.order_id;
+
+-- name: insert_pool
+INSERT INTO holdfast.pools (event, id, tier, channel, capacity, held, sold)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
+                     $7::bigint[]);
+
+-- name: update_pool
+UPDATE holdfast.pools p SET capacity = n.capacity, held = n.held, sold = n.sold
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[],
+            $7::bigint[], $8::bigint[])
+     AS n (capacity, held, sold, event, id, was_capacity, was_held, was_sold)
+WHERE p.event = n.event AND p.id = n.id AND p.capacity = n.was_capacity AND p.held = n.was_held
+  AND p.sold = n.was_sold;
+
+-- name: insert_claim
+INSERT INTO holdfast.claims (event, pool, hold, quantity, until_ms)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]);
+
+-- name: update_claim
+UPDATE holdfast.claims c SET until_ms = n.until_ms
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
+     AS n (until_ms, event, pool, hold, was_until_ms)
+WHERE c.event = n.event AND c.pool = n.pool AND c.hold = n.hold AND c.until_ms = n.was_until_ms;
+
+-- name: delete_claim
+DELETE FROM holdfast.claims c USING unnest($1::text[], $2::text[], $3::text[])
+     AS n (event, pool, hold)
+WHERE c.event = n.event AND c.pool = n.pool AND c.hold = n.hold;
+
+-- name: insert_hold
+INSERT INTO holdfast.holds (event, id, buyer, state, seats, pools, units, amount, currency,
+                            placed_ms, soft_ms, hard_ms, extensions, version, order_id, until_ms)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+                     $7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[],
+                     $12::bigint[], $13::integer[], $14::integer[], $15::text[], $16::bigint[]);
+
+-- name: update_hold
+-- The fence: whoever acts on an older version of the hold changes no row.
+UPDATE holdfast.holds h
+SET state = n.state, soft_ms = n.soft_ms, hard_ms = n.hard_ms, extensions = n.extensions,
+    version = n.version, order_id = n.order_id, until_ms = n.until_ms
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::text[],
+            $7::bigint[], $8::text[], $9::text[], $10::integer[])
+     AS n (state, soft_ms, hard_ms, extensions, version, order_id, until_ms, event, id, was_version)
+WHERE h.event = n.event AND h.id = n.id AND h.version = n.was_version;
+
+-- name: insert_order
+INSERT INTO holdfast.orders (event, id, buyer, state, seats, pools, units, amount, currency,
+                             created_ms, hold, payment)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+                     $7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::text[],
+                     $12::text[]);
+
+-- name: update_order
+UPDATE holdfast.orders o SET state = n.state, payment = n.payment
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
+     AS n (state, payment, event, id, was_state)
+WHERE o.event = n.event AND o.id = n.id AND o.state = n.was_state;
+
+-- name: insert_record
+INSERT INTO holdfast.commands (event, id, digest, outcome, at_ms)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]);
+
+-- name: forget_records
+-- Two processes never wait for each other here: each takes what the other left.
+DELETE FROM holdfast.commands c USING unnest($1::text[], $2::bigint[], $3::bigint[])
+     AS old (event, before_ms, most)
+WHERE c.event = old.event AND c.id = ANY (ARRAY (
+    SELECT id FROM holdfast.commands
+    WHERE event = old.event AND at_ms < old.before_ms
+    ORDER BY at_ms LIMIT old.most FOR UPDATE SKIP LOCKED));
+
+-- name: insert_counters
+INSERT INTO holdfast.counters (event, version, seq, capacity, sold, revenue)
+SELECT event, version, 0, 0, 0, 0 FROM unnest($1::text[], $2::integer[]) AS n (event, version);
+
+-- name: advance
+-- Last of all. A batch that was decided under an older configuration changes no row.
+UPDATE holdfast.counters
+SET seq = seq + $1, version = $2, capacity = capacity + $3, sold = sold + $4,
+    revenue = revenue + $5
+WHERE event = $6 AND version = $7 RETURNING seq;
+
+-- name: append
+INSERT INTO holdfast.log (event, seq, type, at_ms, data)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[]);
+
+-- name: summaries
+SELECT e.config, c.seq, c.capacity,
+       (SELECT coalesce(sum(units), 0)::bigint FROM holdfast.holds h
+        WHERE h.event = e.event AND h.until_ms > $1),
+       c.sold, c.revenue
+FROM holdfast.events e JOIN holdfast.counters c ON c.event = e.event
+WHERE $2::text IS NULL OR e.event = $2 ORDER BY e.event;
+
+-- name: map_seats
+SELECT p.id, p.section, p.row, p.number, p.tier, p.x, p.y,
+       CASE WHEN s.order_id IS NOT NULL THEN 'sold'
+            WHEN s.until_ms > $2 THEN 'held' ELSE 'available' END,
+       p.channel
+FROM holdfast.seat_plans p JOIN holdfast.seats s ON s.event = p.event AND s.id = p.id
+WHERE p.event = $1 AND NOT s.withdrawn ORDER BY p.position;
+
+-- name: map_pools
+-- A pool's row counts every claim that is written; those past their deadline are free already.
+SELECT p.id, p.capacity,
+       (p.capacity - p.held - p.sold + (
+           SELECT coalesce(sum(c.quantity), 0) FROM holdfast.claims c
+           WHERE c.event = p.event AND c.pool = p.id AND c.until_ms <= $2))::bigint,
+       p.channel
+FROM holdfast.pools p WHERE p.event = $1 ORDER BY p.id;
+
+-- name: log
+SELECT event, seq, type, at_ms, data FROM holdfast.log
+WHERE event = $1 AND seq > $2 ORDER BY seq LIMIT $3;
+
+-- name: due_events
+SELECT event FROM holdfast.counters c WHERE EXISTS (
+    SELECT 1 FROM holdfast.holds h WHERE h.event = c.event AND h.until_ms <= $1)
+ORDER BY event;
+
+-- name: census_counters
+SELECT seq, capacity, sold, revenue FROM holdfast.counters WHERE event = $1;
+
+-- name: census_seats
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast.seats WHERE event = $1 ORDER BY id;
+
+-- name: census_pools
+SELECT id, tier, capacity, held, sold, channel FROM holdfast.pools WHERE event = $1 ORDER BY id;
+
+-- name: census_claims
+SELECT pool, hold, quantity, until_ms FROM holdfast.claims WHERE event = $1 ORDER BY pool, hold;
+
+-- name: census_holds
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast.holds WHERE event = $1 ORDER BY id;
+
+-- name: census_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+FROM holdfast.orders WHERE event = $1 ORDER BY id;
+
+-- name: census_sold
+SELECT seat, order_id FROM holdfast.sold_seats WHERE event = $1 ORDER BY seat;
+
+-- name: mend_lock
+-- Whoever mends stops the event's batches: each needs the counter before it can commit.
+SELECT seq FROM holdfast.counters WHERE event = $1 FOR UPDATE;
+
+-- name: mend_seat
+UPDATE holdfast.seats s SET hold = n.hold, until_ms = n.until_ms, order_id = n.order_id
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[])
+     AS n (hold, until_ms, order_id, event, id)
+WHERE s.event = n.event AND s.id = n.id;
+
+-- name: mend_pool
+UPDATE holdfast.pools p SET held = n.held, sold = n.sold
+FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) AS n (held, sold, event, id)
+WHERE p.event = n.event AND p.id = n.id;
+
+-- name: clear_claims
+DELETE FROM holdfast.claims WHERE event = ANY ($1::text[]);
+
+-- name: clear_sold
+DELETE FROM holdfast.sold_seats WHERE event = ANY ($1::text[]);
+
+-- name: mend_counters
+UPDATE holdfast.counters c SET capacity = n.capacity, sold = n.sold, revenue = n.revenue
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])
+     AS n (capacity, sold, revenue, event)
+WHERE c.event = n.event;
+
+-- name: barrier
+-- A tiny commit that waits for its flush: everything committed before it is durable then.
+SELECT pg_logical_emit_message(true, 'holdfast', '');
+
+-- name: heads
+SELECT event, seq FROM holdfast.counters;
+
+-- name: strays
+SELECT event FROM (
+    SELECT event FROM holdfast.counters UNION SELECT event FROM holdfast.seats UNION SELECT event FROM holdfast.pools
+    UNION SELECT event FROM holdfast.holds UNION SELECT event FROM holdfast.orders
+    UNION SELECT event FROM holdfast.log
+) AS known WHERE event NOT IN (SELECT event FROM holdfast.events) ORDER BY event;
