@@ -50,7 +50,8 @@ async def on_sale(shop: Holdfast, **changes: Any) -> None:
 
 async def held(shop: Holdfast, buyer: str = "ann", **ask: Any) -> Hold:
     """A hold that must succeed; of the first two seats and two of the floor unless said."""
-    ask = ask or {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}}
+    if not ask.keys() & {"seats", "best", "pools"}:
+        ask |= {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}}
     outcome = await shop.place_hold(E1, buyer=buyer, **ask)
     assert isinstance(outcome, Placed), outcome
     return outcome.hold
@@ -58,7 +59,8 @@ async def held(shop: Holdfast, buyer: str = "ann", **ask: Any) -> Hold:
 
 async def sold(shop: Holdfast, buyer: str = "ann", **ask: Any) -> Order:
     """A direct sale that must succeed."""
-    ask = ask or {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}}
+    if not ask.keys() & {"seats", "best", "pools"}:
+        ask |= {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}}
     outcome = await shop.sell(E1, buyer=buyer, **ask)
     assert isinstance(outcome, Confirmed), outcome
     return outcome.order

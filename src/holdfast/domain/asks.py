@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from holdfast.domain import limits
 from holdfast.domain.faults import Fault, Faults
 from holdfast.domain.model import Ask, Best
@@ -65,17 +67,15 @@ def _read_labels(faults: Faults, path: str, raw: object, most: int) -> tuple[str
 
 
 def _read_best(faults: Faults, raw: object) -> tuple[Best, ...]:
-    if isinstance(raw, Mapping):
+    if isinstance(raw, Mapping | Best):
         raw = [raw]
-    return tuple(
-        item if isinstance(item, Best) and item.quantity > 0 else _read_one(faults, path, item)
-        for path, item in faults.items("best", raw, limits.ASK_BEST_MAX)
-    )
+    asked = faults.items("best", raw, limits.ASK_BEST_MAX)
+    return tuple(_read_one(faults, path, item) for path, item in asked)
 
 
 def _read_one(faults: Faults, path: str, raw: object) -> Best:
     if isinstance(raw, Best):
-        raw = {"quantity": raw.quantity}
+        raw = asdict(raw)
     body = faults.mapping(path, raw, BEST_FIELDS)
     most = limits.BEST_QUANTITY_MAX
 

@@ -74,6 +74,8 @@ class Rows:
                 return [(buyer, self._tally(buyer)) for buyer in keys]
             case What.HOUSE:
                 return self._house()
+            case What.PROBE:
+                return keys
             case What.BUYERS:
                 return []
 
@@ -218,7 +220,7 @@ class MemoryStore:
                 lapsed[claim.pool] = lapsed.get(claim.pool, 0) + claim.quantity
         pools = [
             PoolView(p.id, p.capacity, p.free + lapsed.get(p.id, 0), p.channel)
-            for p in rows.pools.values()
+            for p in sorted(rows.pools.values(), key=lambda pool: pool.id)
         ]
         return SeatMap(rows.seq, seats, pools)
 
