@@ -49,6 +49,12 @@ class Store(Protocol):
     async def due(self) -> list[str]:
         """Events that have holds to announce as expired."""
 
+    async def heads(self) -> dict[str, int]:
+        """Of every event the number of its last fact, in one query."""
+
+    async def wake(self, timeout_seconds: float) -> None:
+        """Returns when heads may have moved, or after the timeout. A wake-up may be missed."""
+
     async def census(self, event: str) -> Census | None:
         """Every row of an event in one snapshot, for the auditor."""
 

@@ -20,13 +20,22 @@ PREFIX = "HOLDFAST_"
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str = "sqlite:///holdfast.db"
-    """The authority: memory://, sqlite:///path"""
+    """The authority: memory://, sqlite:///path, postgresql://user@host/database"""
     batch_max: Annotated[int, Meta(ge=1, le=5_000)] = 500
     """Commands in one transaction at most."""
     lane_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
     """Commands that may wait in one lane; past it the answer is "overloaded", at once."""
     expire_seconds: Annotated[float, Meta(gt=0, le=3600)] = 1.0
     """How often expired holds are announced. Their units are free at the deadline anyway."""
+    pool_max: Annotated[int, Meta(ge=1, le=1_000)] = 8
+    """Connections to a database server at most. Batches need few: one for each busy event."""
+    connect_timeout_seconds: Annotated[float, Meta(gt=0, le=300)] = 5.0
+    lock_timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
+    """Locks last as long as a batch; whoever waits longer than this runs his batch again."""
+    statement_timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 5_000
+    early_release: bool = True
+    """PostgreSQL: commit without waiting for the disk, answer after the next barrier. Locks are
+    then free while the disk is busy; nothing is answered before it is durable either way."""
     sqlite_synchronous: str = "FULL"
     """FULL survives a loss of power; NORMAL only a crash of the program, and is faster."""
 

@@ -7,7 +7,7 @@ from holdfast.ports import Store
 from holdfast.settings import Settings
 from holdfast.stores import Clock, host_clock
 
-KNOWN_STORES = "memory:// or sqlite:///path/to/file.db"
+KNOWN_STORES = "memory://, sqlite:///path/to/file.db or postgresql://user@host/database"
 
 
 def make_store(settings: Settings, clock: Clock = host_clock) -> Store:
@@ -19,7 +19,20 @@ def make_store(settings: Settings, clock: Clock = host_clock) -> Store:
         return MemoryStore(clock)
     if url.startswith("sqlite:///"):
         return _sqlite(url.removeprefix("sqlite:///"), settings, clock)
+    if url.startswith(("postgresql://", "postgres://")):
+        return _postgres(url, settings, clock)
     raise SettingsError(f"unknown store {url!r}: use {KNOWN_STORES}")
+
+
+def _postgres(url: str, settings: Settings, clock: Clock) -> Store:
+    try:
+        from holdfast.stores.postgres import PostgresStore
+    except ImportError:
+        raise SettingsError(
+            "PostgreSQL needs its driver: pip install 'holdfast[postgres]'"
+        ) from None
+    # The database's clock is the clock, unless a test brings its own.
+    return PostgresStore(url, settings, None if clock is host_clock else clock)
 
 
 def _sqlite(path: str, settings: Settings, clock: Clock) -> Store:

@@ -38,7 +38,8 @@ KINDS = ("python", "console", "json", "toml", "text")
 
 FENCE = re.compile(r"```(\w*)$")
 FILE = re.compile(r"<!-- file: ([\w.-]+) -->$")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -84,9 +85,9 @@ async def test_every_example_of_a_page_runs(page, tmp_path, monkeypatch):
 
 
 async def run_block(page: Path, block: Block, names: dict[str, Any]) -> None:
-    assert block.kind in KINDS, f"a block is one of {', '.join(KINDS)}"
+    assert block.kind in KINDS, f"a block is one of {', '.join(KINDS)}; what is not run is text"
     if block.file:
-        Path(block.file).write_text(block.text, encoding="utf-8")
+        write(block.file, block.text)
     match block.kind:
         case "python":
             await run_python(page, block, names)
@@ -98,6 +99,10 @@ async def run_block(page: Path, block: Block, names: dict[str, Any]) -> None:
                 await create(event)
         case "toml":
             tomllib.loads(block.text)
+
+
+def write(file: str, text: str) -> None:
+    Path(file).write_text(text, encoding="utf-8")
 
 
 async def run_python(page: Path, block: Block, names: dict[str, Any]) -> None:
@@ -156,14 +161,23 @@ def shows(expected: list[str], output: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_link_leads_to_a_file(page):
-    targets = LINK.findall(page.read_text(encoding="utf-8"))
-    local = [target for target in targets if "://" not in target]
-    assert [target for target in local if not (page.parent / target).exists()] == []
+def test_every_link_leads_somewhere(page):
+    for file, heading in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in file:
+            continue
+        target = page.parent / file if file else page
+        assert target.exists(), file
+        assert not heading or heading in anchors(target), f"{file}#{heading}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub writes them into links."""
+    headings = HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
 
 
 def test_every_page_is_in_the_index():
-    linked = LINK.findall((DOCS / "README.md").read_text(encoding="utf-8"))
+    linked = [file for file, _ in LINK.findall((DOCS / "README.md").read_text(encoding="utf-8"))]
     pages = {page.name for page in DOCS.glob("*.md")}
     assert pages - set(linked) == {"README.md"}
 

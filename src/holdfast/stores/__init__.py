@@ -1,7 +1,7 @@
 """The authorities. Each runs the same batches; it adds only how rows are read and written."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from holdfast.domain.batch import Batch, Fetch
@@ -22,6 +22,19 @@ def drive(batch: Batch, fetch: Callable[[Fetch], Sequence[Any]]) -> list[Answer]
         want = next(batch)
         while True:
             want = batch.send(fetch(want))
+    except StopIteration as done:
+        answers: list[Answer] = done.value
+        return answers
+
+
+async def drive_async(
+    batch: Batch, fetch: Callable[[Fetch], Awaitable[Sequence[Any]]]
+) -> list[Answer]:
+    """Runs a batch to its end with a store that has to be awaited."""
+    try:
+        want = next(batch)
+        while True:
+            want = batch.send(await fetch(want))
     except StopIteration as done:
         answers: list[Answer] = done.value
         return answers

@@ -1,6 +1,7 @@
 """The authority that forgets: dicts in this process. For tests, trials and caches of one's own."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -167,6 +168,7 @@ class MemoryStore:
         self.url = "memory://"
         self._clock = clock
         self._events: dict[str, Rows] = {}
+        self._moved = asyncio.Event()
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -192,6 +194,7 @@ class MemoryStore:
         if shelf.changed:
             rows.write(shelf, now)
             self._events[shelf.event_id] = rows
+            self._moved.set()
         return answers
 
     async def summaries(self, event: str | None = None) -> list[Summary]:
@@ -248,6 +251,15 @@ class MemoryStore:
             for id, rows in self._events.items()
             if any(hold.until_ms <= now for hold in rows.open.values())
         ]
+
+    async def heads(self) -> dict[str, int]:
+        return {id: rows.seq for id, rows in self._events.items()}
+
+    async def wake(self, timeout_seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._moved.wait()
+        self._moved.clear()
 
     async def census(self, event: str) -> Census | None:
         rows = self._events.get(event)

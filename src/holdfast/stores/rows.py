@@ -86,6 +86,11 @@ def to_record(row: Row) -> Record:
     return Record(id, digest, _read_outcome(outcome))
 
 
+def to_head(row: Row) -> tuple[str, int]:
+    event, seq = row
+    return event, seq
+
+
 def to_pair(row: Row) -> tuple[str, str]:
     left, right = row
     return left, right

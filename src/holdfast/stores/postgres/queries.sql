@@ -1,6 +1,10 @@
 -- Set-based: a batch of any size is a handful of statements, each with arrays for its columns.
--- Locking selects never join: under READ COMMITTED a join that is looked at again after a wait
--- shows one side as it was before. ORDER BY comes before the lock, so rows are locked in order.
+--
+-- Rows are found by `asked CROSS JOIN LATERAL (one row by its full key)`. That is a look-up in the
+-- primary key for each key in turn, whatever the planner thinks of the table: the sub-select cannot
+-- be merged into the rest. So rows are locked in the order of the keys, which come sorted. And the
+-- locking select itself joins nothing: under READ COMMITTED a join that is looked at again after a
+-- wait shows one side as it was before.
 
 -- name: counters
 SELECT version, seq, capacity FROM holdfast.counters WHERE event = $1;
@@ -17,47 +21,67 @@ INSERT INTO holdfast.buyers (event, buyer)
 SELECT $1, buyer FROM unnest($2::text[]) AS asked (buyer) ON CONFLICT DO NOTHING;
 
 -- name: lock_buyers
-SELECT buyer FROM holdfast.buyers WHERE event = $1 AND buyer = ANY ($2::text[])
-ORDER BY buyer FOR UPDATE;
+SELECT found.* FROM unnest($2::text[]) AS asked (buyer) CROSS JOIN LATERAL (
+    SELECT buyer FROM holdfast.buyers
+    WHERE event = $1 AND buyers.buyer = asked.buyer FOR UPDATE
+) found;
 
 -- name: seats
-SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
-FROM holdfast.seats WHERE event = $1 AND id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+    FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id FOR UPDATE
+) found;
 
 -- name: chosen
 -- Whoever has locked a chosen seat will probably take it: look for another instead of waiting.
-SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
-FROM holdfast.seats WHERE event = $1 AND id = ANY ($2::text[])
-ORDER BY id FOR UPDATE SKIP LOCKED;
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+    FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id FOR UPDATE SKIP LOCKED
+) found;
 
 -- name: seats_now
-SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
-FROM holdfast.seats WHERE event = $1 AND id = ANY ($2::text[]);
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+    FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id LIMIT 1
+) found;
 
 -- name: pools
-SELECT id, tier, capacity, held, sold, channel
-FROM holdfast.pools WHERE event = $1 AND id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, tier, capacity, held, sold, channel
+    FROM holdfast.pools WHERE event = $1 AND pools.id = asked.id FOR UPDATE
+) found;
 
 -- name: holds
-SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
-       extensions, version, order_id
-FROM holdfast.holds WHERE event = $1 AND id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+           extensions, version, order_id
+    FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id FOR UPDATE
+) found;
 
 -- name: peek_holds
-SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
-       extensions, version, order_id
-FROM holdfast.holds WHERE event = $1 AND id = ANY ($2::text[]);
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+           extensions, version, order_id
+    FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id LIMIT 1
+) found;
 
 -- name: orders
-SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
-FROM holdfast.orders WHERE event = $1 AND id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+    FROM holdfast.orders WHERE event = $1 AND orders.id = asked.id FOR UPDATE
+) found;
 
 -- name: peek_orders
-SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
-FROM holdfast.orders WHERE event = $1 AND id = ANY ($2::text[]);
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+    FROM holdfast.orders WHERE event = $1 AND orders.id = asked.id LIMIT 1
+) found;
 
 -- name: records
-SELECT id, digest, outcome FROM holdfast.commands WHERE event = $1 AND id = ANY ($2::text[]);
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, digest, outcome
+    FROM holdfast.commands WHERE event = $1 AND commands.id = asked.id LIMIT 1
+) found;
 
 -- name: payments
 SELECT payment, id FROM holdfast.orders

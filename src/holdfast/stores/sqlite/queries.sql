@@ -225,3 +225,6 @@ SELECT event FROM (
     UNION SELECT event FROM holds UNION SELECT event FROM orders
     UNION SELECT event FROM log
 ) AS known WHERE event NOT IN (SELECT event FROM events) ORDER BY event;
+
+-- name: heads
+SELECT event, seq FROM counters;

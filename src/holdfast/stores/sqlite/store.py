@@ -27,6 +27,7 @@ from holdfast.stores.houses import Houses
 from holdfast.stores.rows import (
     read_data,
     to_claim,
+    to_head,
     to_hold,
     to_order,
     to_pair,
@@ -45,6 +46,8 @@ T = TypeVar("T")
 
 BUSY_MS = 5_000
 """Patience with writers that do not queue as we do, such as another program."""
+WAKE_FIRST_SECONDS = 0.005
+WAKE_LAST_SECONDS = 0.1
 WAL_PAGES_MAX = 4_000
 """About 16 MB; then it is copied back into the file, off the lane."""
 
@@ -245,6 +248,23 @@ class SqliteStore:
             return [event for (event,) in db.execute(SQL["due_events"], (self._clock(),))]
 
         return await self._read(read)
+
+    async def heads(self) -> dict[str, int]:
+        return await self._read(lambda db: dict(to_head(row) for row in db.execute(SQL["heads"])))
+
+    async def wake(self, timeout_seconds: float) -> None:
+        """SQLite tells nobody; it has a number that changes when another connection commits."""
+        ends = asyncio.get_running_loop().time() + timeout_seconds
+        pause = WAKE_FIRST_SECONDS
+        before = await _on(self._read_thread, self._data_version)
+        while (left := ends - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, WAKE_LAST_SECONDS)
+            if await _on(self._read_thread, self._data_version) != before:
+                return
+
+    def _data_version(self) -> int:
+        return int(self._reader.pragma("data_version"))
 
     async def census(self, event: str) -> Census | None:
         return await self._read(lambda db: self._census(db, event))

@@ -1,0 +1,67 @@
+"""All expected errors of PostgreSQL on one page, and what each is to the rest of Holdfast."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import asyncpg
+
+from holdfast.errors import HoldfastError, StoreBusy, StoreError, StoreUnavailable
+
+Connection: TypeAlias = asyncpg.Connection
+
+AGAIN = (
+    asyncpg.SerializationError,  # 40001
+    asyncpg.DeadlockDetectedError,  # 40P01
+    asyncpg.LockNotAvailableError,  # 55P03, our lock_timeout
+    asyncpg.QueryCanceledError,  # 57014, our statement_timeout
+)
+"""Rolled back by the server; run again, decisions included."""
+
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.AdminShutdownError,  # 57P01
+    asyncpg.CrashShutdownError,  # 57P02
+    asyncpg.CannotConnectNowError,  # 57P03
+    asyncpg.TooManyConnectionsError,
+    ConnectionError,
+    OSError,
+    asyncio.TimeoutError,
+)
+"""The server cannot be reached, or did not answer in time."""
+
+BACKSTOPS = ("sold_seats_once",)
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    """Driver errors stop here."""
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except AGAIN as cause:
+        raise StoreBusy(f"{url}: {cause}") from cause
+    except asyncpg.UniqueViolationError as cause:
+        if cause.constraint_name in BACKSTOPS:
+            raise StoreError(f"the schema refused a batch: {cause} ({cause.detail})") from cause
+        # Another process made the same id meanwhile: run again, and it is found.
+        raise StoreBusy(f"{url}: {cause}") from cause
+    except asyncpg.IntegrityConstraintViolationError as cause:
+        raise StoreError(f"the schema refused a batch: {cause}") from cause
+    except asyncpg.InvalidPasswordError as cause:
+        raise StoreUnavailable(f"{url}: wrong user or password") from cause
+    except asyncpg.InvalidAuthorizationSpecificationError as cause:
+        raise StoreUnavailable(f"{url}: this user may not connect: {cause}") from cause
+    except asyncpg.InvalidCatalogNameError as cause:
+        raise StoreUnavailable(f"{url}: there is no such database: create it first") from cause
+    except asyncpg.InsufficientPrivilegeError as cause:
+        raise StoreUnavailable(f"{url}: the user lacks a right: {cause}") from cause
+    except LOST as cause:
+        said = str(cause) or "no answer in time"
+        raise StoreUnavailable(f"{url} cannot be reached: {said}") from cause
+    except asyncpg.PostgresError as cause:
+        raise StoreUnavailable(f"{url}: {cause}") from cause

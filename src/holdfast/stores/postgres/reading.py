@@ -1,0 +1,96 @@
+"""Answers what a batch asks for, inside its transaction."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.domain.batch import Fetch, What
+from holdfast.domain.seating import House
+from holdfast.domain.shelf import Tally
+from holdfast.stores.houses import Reading
+from holdfast.stores.postgres.errors import Connection
+from holdfast.stores.rows import (
+    Row,
+    to_claim,
+    to_hold,
+    to_order,
+    to_pair,
+    to_pool,
+    to_record,
+    to_seat,
+)
+from holdfast.stores.sql import load_queries
+
+SQL = load_queries(__package__)
+
+BY_KEYS: dict[What, tuple[str, Callable[[Row], Any]]] = {
+    What.SEATS: ("seats", to_seat),
+    What.CHOSEN: ("chosen", to_seat),
+    What.POOLS: ("pools", to_pool),
+    What.HOLDS: ("holds", to_hold),
+    What.PEEK_HOLDS: ("peek_holds", to_hold),
+    What.ORDERS: ("orders", to_order),
+    What.PEEK_ORDERS: ("peek_orders", to_order),
+    What.RECORDS: ("records", to_record),
+    What.PAYMENTS: ("payments", to_pair),
+}
+
+
+class Reader:
+    def __init__(self, db: Connection, event: str) -> None:
+        self._db = db
+        self._event = event
+
+    async def fetch(self, want: Fetch) -> Sequence[Any]:
+        keys = want.keys
+        if found := BY_KEYS.get(want.what):
+            query, to_value = found
+            return [to_value(row) for row in await self._rows(query, keys)]
+        match want.what:
+            case What.NOW:
+                return [await self._db.fetchval(SQL["now"])]
+            case What.CLAIMS:
+                pools, holds = zip(*keys, strict=True)
+                return [to_claim(row) for row in await self._rows("claims", pools, holds)]
+            case What.LAPSED:
+                pools, units = zip(*keys, strict=True)
+                rows = await self._rows("lapsed", pools, units, want.now)
+                return [to_claim(row) for row in rows]
+            case What.DUE:
+                return [to_hold(row) for row in await self._rows("due", keys[0])]
+            case What.BUYERS:
+                await self._db.execute(SQL["add_buyers"], self._event, keys)
+                return await self._rows("lock_buyers", keys)
+            case What.TALLIES:
+                return await self._tallies(keys)
+            case What.PROBE:
+                return await self._probe(keys)
+            case _:
+                raise AssertionError(want)
+
+    async def house(self, reading: Reading) -> House:
+        try:
+            query, args = next(reading)
+            while True:
+                query, args = reading.send(await self._db.fetch(SQL[query], *args))
+        except StopIteration as done:
+            house: House = done.value
+            return house
+
+    async def _rows(self, query: str, *args: Any) -> list[Any]:
+        return list(await self._db.fetch(SQL[query], self._event, *args))
+
+    async def _tallies(self, buyers: Sequence[str]) -> list[tuple[str, Tally]]:
+        tallies = {buyer: Tally(0, {}) for buyer in buyers}
+        for buyer, sold in await self._rows("sold_to_buyer", buyers):
+            tallies[buyer].sold = sold
+        for buyer, hold, until_ms, units in await self._rows("open_by_buyer", buyers):
+            tallies[buyer].holds[hold] = (until_ms, units)
+        return list(tallies.items())
+
+    async def _probe(self, seats: Sequence[str]) -> list[str]:
+        """Locks what nobody else has locked, and lets go of it again: rolling back to a savepoint
+        frees the locks taken since."""
+        await self._db.execute("SAVEPOINT probe")
+        rows = await self._rows("chosen", seats)
+        await self._db.execute("ROLLBACK TO SAVEPOINT probe")
+        return [row[0] for row in rows]

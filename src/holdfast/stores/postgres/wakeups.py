@@ -1,0 +1,71 @@
+"""Wake-ups for followers: NOTIFY after a commit, coalesced, on a connection of its own.
+
+Inside the batch it would take a lock of the whole cluster through the commit. Losing a wake-up
+loses nothing: a follower that hears none looks by itself after its timeout.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+import asyncpg
+
+from holdfast.stores.postgres.errors import LOST, Connection
+
+CHANNEL = "holdfast"
+RECONNECT_SECONDS = 1.0
+
+log = logging.getLogger("holdfast.postgres")
+
+
+class Wakeups:
+    def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
+        self._connect = connect
+        self._db: Connection | None = None
+        self._pending = asyncio.Event()
+        self._heard = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, *, listening: bool) -> None:
+        """Through a pooler nobody can listen, so nobody is notified either."""
+        if listening:
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if self._db is not None:
+            self._db.terminate()
+
+    def notify(self) -> None:
+        """Something was committed. Any number of calls while one is under way make one more."""
+        self._pending.set()
+
+    async def wait(self, timeout_seconds: float) -> None:
+        """Returns when something was committed somewhere, or after the timeout."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._heard.wait()
+        self._heard.clear()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._serve()
+            except (*LOST, asyncpg.PostgresError) as trouble:
+                log.warning("wake-ups are interrupted: %s", trouble)
+                await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _serve(self) -> None:
+        self._db = await self._connect()
+        try:
+            await self._db.add_listener(CHANNEL, lambda *_: self._heard.set())
+            while True:
+                await self._pending.wait()
+                self._pending.clear()
+                await self._db.execute(f"NOTIFY {CHANNEL}")
+        finally:
+            self._db.terminate()

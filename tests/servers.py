@@ -1,0 +1,221 @@
+"""Real servers for the tests: on free loopback ports, with data folders of their own, so that they
+can be killed, frozen and started again. None is used that was not started here."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+START_SECONDS = 60
+USERS = ("postgres", "mysql", "nobody")
+
+
+class MissingServer(Exception):
+    """The machine does not have this server; says how to get it."""
+
+
+class Server:
+    """A server process. `start` returns when it answers."""
+
+    name = ""
+    version = ""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def answers(self) -> bool:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdout=log, stderr=log, start_new_session=True, **as_user()
+            )
+        until = time.monotonic() + START_SECONDS
+        while not self.answers():
+            if self.process.poll() is not None or time.monotonic() > until:
+                log_text = (self.folder / "server.log").read_text(errors="replace")
+                raise RuntimeError(f"{self.name} did not start:\n{log_text[-2000:]}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self.process = None
+
+    def kill(self) -> None:
+        """kill -9 of the whole server: its group is its own."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+
+    def freeze(self) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+
+class Postgres(Server):
+    name = "PostgreSQL"
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        super().__init__(folder, **settings)
+        self.bin = postgres_bin()
+        self.version = output([str(self.bin / "postgres"), "--version"]).split()[-1]
+        data = self.folder / "data"
+        if not data.exists():
+            run(
+                [
+                    str(self.bin / "initdb"),
+                    *("-D", str(data), "-U", "holdfast", "-A", "trust", "-E", "UTF8"),
+                    *("--no-sync", "--no-instructions", "--locale=C"),
+                ]
+            )
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://holdfast@127.0.0.1:{self.port}/postgres"
+
+    def command(self) -> list[str]:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "shared_buffers": "64MB",
+            "max_connections": "200",
+            **self.settings,
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return [str(self.bin / "postgres"), "-D", str(self.folder / "data"), *options]
+
+    def answers(self) -> bool:
+        ready = [str(self.bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(ready, check=False).returncode == 0
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)  # fast shutdown: does not wait for clients
+            self.process.wait(30)
+        self.process = None
+
+
+def postgres_bin() -> Path:
+    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        if (folder / "postgres").exists():
+            return folder
+    if found := shutil.which("postgres"):
+        return Path(found).resolve().parent
+    raise MissingServer("PostgreSQL: apt-get install postgresql")
+
+
+class MariaDB(Server):
+    name = "MariaDB"
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        super().__init__(folder, **settings)
+        self.program = found_program("mariadbd", "MariaDB: apt-get install mariadb-server")
+        self.version = output([self.program, "--version"]).split()[2]
+        data = self.folder / "data"
+        if not data.exists():
+            install = found_program("mariadb-install-db", "MariaDB: apt-get install mariadb-server")
+            run(
+                [
+                    *(install, "--no-defaults", f"--datadir={data}", "--skip-test-db"),
+                    *("--auth-root-authentication-method=normal", "--skip-name-resolve"),
+                    "--innodb-log-file-size=48M",
+                ]
+            )
+
+    @property
+    def url(self) -> str:
+        return f"mysql://root@127.0.0.1:{self.port}/holdfast"
+
+    def command(self) -> list[str]:
+        settings = {
+            "datadir": str(self.folder / "data"),
+            "socket": str(self.folder / "socket"),
+            "pid-file": str(self.folder / "pid"),
+            "bind-address": "127.0.0.1",
+            "port": str(self.port),
+            "skip-name-resolve": "ON",
+            "innodb-buffer-pool-size": "128M",
+            "innodb-log-file-size": "48M",
+            **self.settings,
+        }
+        return [self.program, "--no-defaults", *(f"--{k}={v}" for k, v in settings.items())]
+
+    def answers(self) -> bool:
+        """The server speaks first: a greeting means that it serves."""
+        with contextlib.suppress(OSError):
+            with socket.create_connection(("127.0.0.1", self.port), 1) as line:
+                line.settimeout(1)
+                return len(line.recv(5)) == 5
+        return False
+
+
+def found_program(name: str, missing: str) -> str:
+    for folder in (None, "/usr/sbin:/usr/local/sbin:/sbin"):
+        if found := shutil.which(name, path=folder):
+            return found
+    raise MissingServer(missing)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def as_user() -> dict[str, object]:
+    """Servers refuse to run as root, or should: then another user runs them."""
+    if os.getuid() != 0:
+        return {}
+    for name in USERS:
+        with contextlib.suppress(KeyError):
+            user = pwd.getpwnam(name)
+            return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    return {"user": 65534, "group": 65534, "extra_groups": []}
+
+
+@contextlib.contextmanager
+def server_folder() -> Iterator[Path]:
+    """A folder that the servers' user may write, removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-server-"))
+    if who := as_user():
+        os.chown(folder, who["user"], who["group"])  # type: ignore[arg-type]
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, check=False, cwd="/", **as_user())  # type: ignore[call-overload]
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{(done.stdout + done.stderr).decode()[-2000:]}")
+
+
+def output(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
