@@ -5,7 +5,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check soak bench lock clean
+.PHONY: help setup services run test check soak bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -15,15 +15,18 @@ setup: $(STAMP) ## create .venv with the locked dependencies
 run: setup ## start the demo on http://127.0.0.1:8000 (PORT=9000 for another port)
 	@.venv/bin/holdfast demo $(if $(PORT),--port "$(PORT)") $(ARGS)
 
-test: setup ## format, lint, types, then every test but the soak
+test: setup services ## format, lint, types, then every test but the soak, on real services
 	$(static_checks)
 	$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: setup ## format, lint, types and the quick tests, in under a minute
 	$(static_checks)
-	$(PY) -m pytest -n 2 --dist loadgroup -m "not soak and not slow" $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadgroup -m "not soak and not slow and not service" $(ARGS)
 
-soak: setup ## the tests that run for minutes
+services: setup
+	@$(PY) -m tests.services
+
+soak: setup services ## the tests that run for minutes
 	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)
 
 bench: setup ## measure this machine

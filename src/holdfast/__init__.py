@@ -27,6 +27,7 @@ from holdfast.engine import Holdfast
 from holdfast.errors import (
     HoldfastError,
     Invalid,
+    NotOpen,
     Overloaded,
     SettingsError,
     StoreError,
@@ -50,6 +51,7 @@ __all__ = [
     "Holdfast",
     "HoldfastError",
     "Invalid",
+    "NotOpen",
     "Order",
     "OrderState",
     "Overloaded",

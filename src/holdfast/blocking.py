@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from holdfast import engine
-from holdfast.errors import ShuttingDown
+from holdfast.errors import NotOpen
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +64,7 @@ class Holdfast:
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:
         if not self._opened:
             work.close()
-            raise ShuttingDown("the shop is not open: use it inside `with Holdfast.open(...)`")
+            raise NotOpen("the shop is not open: use it inside `with Holdfast.open(...)`")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _stop(self) -> None:

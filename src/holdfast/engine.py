@@ -12,10 +12,8 @@ Refusals are values. What is raised is trouble that nobody decided: `Invalid` fo
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar, cast
 
-from msgspec.structs import replace
-
 from holdfast.domain import limits
-from holdfast.domain.asks import BestAsk, read_ask, read_buyer, read_withdrawal
+from holdfast.domain.asks import BestAsk, read_ask, read_labels, read_withdrawal
 from holdfast.domain.commands import (
     AddCapacity,
     CancelOrder,
@@ -33,7 +31,7 @@ from holdfast.domain.commands import (
 )
 from holdfast.domain.facts import Entry
 from holdfast.domain.faults import Fault, Faults
-from holdfast.domain.model import EventState, Hold, Order, SeatState
+from holdfast.domain.model import EventState, Hold, Order
 from holdfast.domain.outcomes import (
     Answer,
     Cancelled,
@@ -51,7 +49,7 @@ from holdfast.domain.outcomes import (
 from holdfast.domain.plan import read_capacity, read_changes, read_event
 from holdfast.domain.views import SeatMap, Summary
 from holdfast.errors import Invalid
-from holdfast.ids import Ids, digest, event_of, public_id
+from holdfast.ids import Ids, digest, event_of, is_event_id, public_id
 from holdfast.lanes import Lanes
 from holdfast.ports import Store
 from holdfast.settings import Settings, load_settings
@@ -73,6 +71,7 @@ class Holdfast:
             batch_max=settings.batch_max,
             commands_max=settings.lane_max,
         )
+        self._lanes.shut("the shop is not open: use it inside `with Holdfast.open(...)`")
         self._announcer = Announcer(self.expire, store.due, settings.expire_seconds)
         self._upkeep = upkeep
         self._ids = Ids()
@@ -89,6 +88,7 @@ class Holdfast:
 
     async def __aenter__(self) -> Self:
         await self.store.open()
+        self._lanes.open()
         if self._upkeep:
             self._announcer.start()
         return self
@@ -108,22 +108,18 @@ class Holdfast:
     async def create_event(
         self, event: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> Created | Refused:
-        """A new event, from the same description as `POST /v1/events` takes."""
+        """A new event, from a description as docs/events.md has it."""
         plan = _valid(read_event(event))
-        asked = digest("create", event) if idempotency_key else ""
-        return await self._ask(
-            Created,
-            CreateEvent(
-                id=self._key(idempotency_key), event=plan.event.id, plan=plan, digest=asked
-            ),
-        )
+        key = self._key(idempotency_key)
+        asked = digest("create", plan) if idempotency_key is not None else ""
+        command = CreateEvent(id=key, event=plan.event.id, plan=plan, digest=asked)
+        return await self._ask(Created, command)
 
     async def change_event(self, event: str, /, **changes: Any) -> Changed | Refused:
         """Changes settings of an event by name: state, deadlines, caps, prices, ranking, ..."""
         checked = _valid(read_changes(changes))
-        return await self._ask(
-            Changed, ChangeEvent(id=self._ids.new(), event=event, changes=checked)
-        )
+        command = ChangeEvent(id=self._ids.new(), event=event, changes=checked)
+        return await self._ask(Changed, command)
 
     async def open_event(self, event: str) -> Changed | Refused:
         """Puts an event on sale."""
@@ -134,6 +130,7 @@ class Holdfast:
         return await self.change_event(event, state=EventState.PAUSED)
 
     async def close_event(self, event: str) -> Changed | Refused:
+        """As paused, but meant for good: the sale is over."""
         return await self.change_event(event, state=EventState.CLOSED)
 
     async def add_capacity(self, event: str, units: Mapping[str, Any]) -> Changed | Refused:
@@ -141,7 +138,7 @@ class Holdfast:
         seats back, and adds to the capacity of pools that are there already."""
         summary = await self.event(event)
         if summary is None:
-            return Refused(Reason.UNKNOWN_EVENT, event)
+            return Refused(Reason.UNKNOWN_EVENT, str(event))
         seats, pools = _valid(read_capacity(units, summary.event.prices))
         command = AddCapacity(id=self._ids.new(), event=event, seats=seats, pools=pools)
         return await self._ask(Changed, command)
@@ -150,7 +147,8 @@ class Holdfast:
         self, event: str, *, seats: Iterable[str] = (), pools: Mapping[str, int] | None = None
     ) -> Changed | Refused:
         """Takes units off sale that are neither sold nor held."""
-        named, counted = _valid(read_withdrawal(_listed(seats), pools))
+        with _checking() as faults:
+            named, counted = read_withdrawal(faults, seats, pools)
         command = Withdraw(id=self._ids.new(), event=event, seats=named, pools=counted)
         return await self._ask(Changed, command)
 
@@ -176,24 +174,23 @@ class Holdfast:
         `idempotency_key` the call may be repeated: what it made is made once. `cap` limits the
         buyer where the event does not.
         """
-        wanted = {"quantity": best} if isinstance(best, int) else best
-        ask = _valid(read_ask(_listed(seats), wanted, pools, _listed(channels)))
-        buyer = _valid(read_buyer(buyer))
-        local = _caller_id(id, "id") if id is not None else self._ids.new()
-        repeatable = id is not None or idempotency_key is not None
+        with _checking() as faults:
+            ask = read_ask(faults, seats, best, pools, channels)
+            buyer = faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
+            local = self._ids.new() if id is None else faults.caller_id("id", id)
+            _check_cap(faults, cap)
         hold = public_id(event, local)
-        return await self._ask(
-            Placed,
-            PlaceHold(
-                id=self._key(idempotency_key, f"place:{hold}"),
-                event=event,
-                hold=hold,
-                buyer=buyer,
-                ask=ask,
-                cap=cap,
-                digest=digest("place", buyer, id, ask, cap) if repeatable else "",
-            ),
+        repeatable = id is not None or idempotency_key is not None
+        command = PlaceHold(
+            id=self._key(idempotency_key, f"place:{hold}"),
+            event=event,
+            hold=hold,
+            buyer=buyer,
+            ask=ask,
+            cap=cap,
+            digest=digest("place", buyer, id, ask, cap) if repeatable else "",
         )
+        return await self._ask(Placed, command)
 
     async def extend_hold(
         self,
@@ -205,11 +202,11 @@ class Holdfast:
         idempotency_key: str | None = None,
     ) -> Extended | Refused:
         """Moves both deadlines, by `seconds` or by the event's own length of a hold at most."""
-        if seconds is not None:
-            faults = Faults()
-            seconds = faults.integer("seconds", seconds, 1, limits.HOLD_SECONDS_MAX)
-            _valid(faults.found or True)
-        asked = digest("extend", hold, buyer, seconds, version) if idempotency_key else ""
+        with _checking() as faults:
+            _check_fence(faults, buyer, version)
+            if seconds is not None:
+                faults.integer("seconds", seconds, 1, limits.HOLD_SECONDS_MAX)
+        asked = ("extend", hold, buyer, seconds, version)
         return await self._follow(
             Extended,
             hold,
@@ -220,7 +217,7 @@ class Holdfast:
                 buyer=buyer,
                 seconds=seconds,
                 version=version,
-                digest=asked,
+                digest=digest(*asked) if idempotency_key is not None else "",
             ),
         )
 
@@ -228,6 +225,8 @@ class Holdfast:
         self, hold: str, *, buyer: str | None = None, version: int | None = None
     ) -> Released | Refused:
         """Gives the units back. Doing so again changes nothing."""
+        with _checking() as faults:
+            _check_fence(faults, buyer, version)
         return await self._follow(
             Released,
             hold,
@@ -240,6 +239,8 @@ class Holdfast:
         self, hold: str, *, buyer: str | None = None, version: int | None = None
     ) -> Paying | Refused:
         """Payment begins: the units stay until the hard deadline."""
+        with _checking() as faults:
+            _check_fence(faults, buyer, version)
         return await self._follow(
             Paying,
             hold,
@@ -259,19 +260,16 @@ class Holdfast:
         idempotency_key: str | None = None,
     ) -> Confirmed | Refused:
         """Sells what the hold holds. Confirming again gives the same order."""
-        event = event_of(hold)
-        if event is None:
-            return Refused(Reason.UNKNOWN_HOLD, hold)
-        payment = _payment(payment)
-        local = _caller_id(order, "order") if order is not None else self._ids.new()
+        with _checking() as faults:
+            _check_fence(faults, buyer, version)
+            _check_payment(faults, payment)
+            local = self._ids.new() if order is None else faults.caller_id("order", order)
         repeatable = order is not None or idempotency_key is not None
-        order_id = public_id(event, local)
-        return await self._ask(
-            Confirmed,
-            ConfirmHold(
-                id=self._key(idempotency_key)
-                if idempotency_key is not None
-                else f"confirm:{order_id}",
+
+        def make(event: str) -> ConfirmHold:
+            order_id = public_id(event, local)
+            return ConfirmHold(
+                id=self._key(idempotency_key, f"confirm:{order_id}"),
                 event=event,
                 hold=hold,
                 order=order_id,
@@ -279,11 +277,14 @@ class Holdfast:
                 version=version,
                 payment=payment,
                 digest=digest("confirm", hold, buyer, payment, order) if repeatable else "",
-            ),
-        )
+            )
+
+        return await self._follow(Confirmed, hold, make)
 
     async def expire(self, event: str, limit: int) -> Expired | Refused:
         """Announces holds whose deadline has passed; upkeep does so by itself."""
+        with _checking() as faults:
+            faults.integer("limit", limit, 1, limits.EXPIRE_MAX)
         return await self._ask(Expired, ExpireHolds(id=self._ids.new(), event=event, limit=limit))
 
     # Orders
@@ -303,71 +304,60 @@ class Holdfast:
         idempotency_key: str | None = None,
         cap: int | None = None,
     ) -> Confirmed | Refused:
-        """Sells without a hold in the authority, all of it or nothing."""
-        wanted = {"quantity": best} if isinstance(best, int) else best
-        ask = _valid(read_ask(_listed(seats), wanted, pools, _listed(channels)))
-        buyer = _valid(read_buyer(buyer))
-        payment = _payment(payment)
-        local = _caller_id(order, "order") if order is not None else self._ids.new()
-        repeatable = order is not None or idempotency_key is not None
+        """Sells without a hold in the authority, all of it or nothing. `hold` may name one that
+        lived elsewhere, in a gate."""
+        with _checking() as faults:
+            ask = read_ask(faults, seats, best, pools, channels)
+            buyer = faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
+            local = self._ids.new() if order is None else faults.caller_id("order", order)
+            _check_cap(faults, cap)
+            _check_payment(faults, payment)
+            if hold is not None and event_of(hold) != event:
+                faults.add("hold", "must be the id of a hold of this event", hold)
         order_id = public_id(event, local)
-        asked = digest("sell", buyer, ask, payment, order, hold, cap) if repeatable else ""
-        return await self._ask(
-            Confirmed,
-            Sell(
-                id=self._key(idempotency_key)
-                if idempotency_key is not None
-                else f"sell:{order_id}",
-                event=event,
-                order=order_id,
-                buyer=buyer,
-                ask=ask,
-                hold=hold,
-                payment=payment,
-                cap=cap,
-                digest=asked,
-            ),
+        repeatable = order is not None or idempotency_key is not None
+        asked = ("sell", buyer, ask, payment, order, hold, cap)
+        command = Sell(
+            id=self._key(idempotency_key, f"sell:{order_id}"),
+            event=event,
+            order=order_id,
+            buyer=buyer,
+            ask=ask,
+            hold=hold,
+            payment=payment,
+            cap=cap,
+            digest=digest(*asked) if repeatable else "",
         )
+        return await self._ask(Confirmed, command)
 
     async def cancel_order(self, order: str) -> Cancelled | Refused:
         """Takes a sale back; its units are free again. Doing so again changes nothing."""
         event = event_of(order)
         if event is None:
-            return Refused(Reason.UNKNOWN_ORDER, order)
+            return Refused(Reason.UNKNOWN_ORDER, str(order))
         return await self._ask(Cancelled, CancelOrder(id=self._ids.new(), event=event, order=order))
 
     # Reading
 
     async def events(self) -> list[Summary]:
-        return await self.store.summaries()
+        return await self._opened().summaries()
 
     async def event(self, event: str) -> Summary | None:
-        found = await self.store.summaries(event)
+        found = await self._opened().summaries(event) if is_event_id(event) else []
         return found[0] if found else None
 
     async def seats(self, event: str, *, channels: Iterable[str] = ()) -> SeatMap | None:
         """The seat map and the number of the last fact it contains. Units of channels that are
         not named look sold."""
-        seat_map = await self.store.seat_map(event)
-        if seat_map is None:
-            return None
-        named = {None, *channels}
-        return SeatMap(
-            seat_map.seq,
-            [
-                seat if seat.channel in named else replace(seat, state=SeatState.SOLD)
-                for seat in seat_map.seats
-            ],
-            [
-                pool if pool.channel in named else replace(pool, available=0)
-                for pool in seat_map.pools
-            ],
-        )
+        with _checking() as faults:
+            named = read_labels(faults, "channels", channels, limits.ASK_CHANNELS_MAX)
+        seat_map = await self._opened().seat_map(event) if is_event_id(event) else None
+        return seat_map.seen_by({None, *named}) if seat_map else None
 
     async def hold(self, hold: str) -> Hold | None:
         """The hold as it stands now: one past its deadline is expired, announced or not."""
         event = event_of(hold)
-        found = await self.store.hold(event, hold) if event else None
+        found = await self._opened().hold(event, hold) if event else None
         if found is None:
             return None
         row, now = found
@@ -375,23 +365,34 @@ class Holdfast:
 
     async def order(self, order: str) -> Order | None:
         event = event_of(order)
-        return await self.store.order(event, order) if event else None
+        return await self._opened().order(event, order) if event else None
 
     async def log(self, event: str, *, after: int = 0, limit: int = 100) -> list[Entry]:
         """The facts with numbers above `after`, in order, none missing."""
-        return await self.store.log(event, max(after, 0), min(max(limit, 1), LOG_PAGE_MAX))
+        with _checking() as faults:
+            faults.integer("after", after, -(2**63), 2**63)
+            faults.integer("limit", limit, -(2**63), 2**63)
+        if not is_event_id(event):
+            return []
+        most = min(max(limit, 1), limits.LOG_PAGE_MAX)
+        return await self._opened().log(event, max(after, 0), most)
+
+    def _opened(self) -> Store:
+        self._lanes.check_open()
+        return self.store
 
     def _key(self, idempotency_key: str | None, otherwise: str | None = None) -> str:
         """The command's id: the caller's key, the name of what it makes, or one of ours. What
         the caller chose never collides with the others: each kind has its own beginning."""
-        if idempotency_key is not None:
-            return f"key:{_caller_id(idempotency_key, 'idempotency_key')}"
-        return otherwise or self._ids.new()
+        if idempotency_key is None:
+            return otherwise or self._ids.new()
+        with _checking() as faults:
+            return f"key:{faults.caller_id('idempotency_key', idempotency_key)}"
 
     async def _ask(self, kind: type[T], command: Command) -> T | Refused:
         """The outcome, which is of the command's own kind or a refusal."""
-        if not limits.EVENT_ID.fullmatch(command.event):
-            return Refused(Reason.UNKNOWN_EVENT, command.event)
+        if not is_event_id(command.event):
+            return Refused(Reason.UNKNOWN_EVENT, str(command.event))
         outcome = (await self._lanes.submit(command)).outcome
         assert isinstance(outcome, kind | Refused), outcome
         return outcome
@@ -405,7 +406,17 @@ class Holdfast:
         return await self._ask(kind, make(event))
 
 
-LOG_PAGE_MAX = 10_000
+class _checking:  # noqa: N801 - reads as what it does: with _checking() as faults
+    """Raises every fault that was found inside, at once. A class: it is on the hottest path, where
+    a generator's context manager would cost as much as the decision."""
+
+    def __enter__(self) -> Faults:
+        self._faults = Faults()
+        return self._faults
+
+    def __exit__(self, kind: object, *exc: object) -> None:
+        if kind is None and self._faults.found:
+            raise Invalid(self._faults.found)
 
 
 def _valid(read: T | list[Fault]) -> T:
@@ -414,23 +425,18 @@ def _valid(read: T | list[Fault]) -> T:
     return read
 
 
-def _listed(labels: Iterable[str]) -> object:
-    """One text is not a list of texts, though Python would read it letter by letter."""
-    return labels if isinstance(labels, str | list | tuple) else list(labels)
+def _check_fence(faults: Faults, buyer: object, version: object) -> None:
+    if buyer is not None:
+        faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
+    if version is not None:
+        faults.integer("version", version, 0, limits.VERSION_MAX)
 
 
-def _caller_id(raw: str, path: str) -> str:
-    if not isinstance(raw, str) or not limits.CALLER_ID.fullmatch(raw):
-        problem = "must be 1 to 64 letters, digits, or '-', '_', '.', ':'"
-        faults = Faults()
-        faults.add(path, problem, raw)
-        raise Invalid(faults.found)
-    return raw
+def _check_cap(faults: Faults, cap: object) -> None:
+    if cap is not None:
+        faults.integer("cap", cap, 1, limits.BUYER_CAP_MAX)
 
 
-def _payment(raw: str | None) -> str | None:
-    if raw is None:
-        return None
-    faults = Faults()
-    payment = faults.label("payment", raw, limits.PAYMENT_CHARS_MAX)
-    return _valid(faults.found or payment)
+def _check_payment(faults: Faults, payment: object) -> None:
+    if payment is not None:
+        faults.label("payment", payment, limits.PAYMENT_CHARS_MAX)

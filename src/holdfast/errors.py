@@ -4,7 +4,7 @@ HoldfastError
   Invalid            the input is malformed; lists every fault; nothing was tried
   SettingsError      a setting or an address is wrong
   Overloaded         the queue is full: try again in `retry_after` seconds
-  ShuttingDown       this process takes no more commands
+  NotOpen            the shop is not open yet, or closed already
   StoreError         the authority did not do it
     StoreUnavailable   cannot be reached or opened
     StoreBusy          passing trouble; the batch was rolled back and may be run again
@@ -35,7 +35,7 @@ class Overloaded(HoldfastError):
         super().__init__(f"too much is waiting already; try again in {retry_after:g} s")
 
 
-class ShuttingDown(HoldfastError):
+class NotOpen(HoldfastError):
     pass
 
 

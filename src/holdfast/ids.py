@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.domain.limits import EVENT_ID
+from holdfast.domain.limits import EVENT_ID, PUBLIC_ID
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
-PUBLIC_CHARS_MAX = 130
 
 
 CHANCE_BYTES = 10
@@ -46,12 +45,15 @@ def public_id(event: str, id: str) -> str:
     return f"{event}.{id}"
 
 
+def is_event_id(event: object) -> bool:
+    """Whether there could be such an event at all."""
+    return isinstance(event, str) and EVENT_ID.fullmatch(event) is not None
+
+
 def event_of(id: str) -> str | None:
     """The event that a public id belongs to; None if it cannot be anybody's."""
-    if not isinstance(id, str) or len(id) > PUBLIC_CHARS_MAX:
-        return None
-    event, dot, _ = id.partition(".")
-    return event if dot and EVENT_ID.fullmatch(event) else None
+    found = PUBLIC_ID.fullmatch(id) if isinstance(id, str) else None
+    return found[1] if found else None
 
 
 def digest(*asked: Any) -> str:  # whatever a command was made of

@@ -22,7 +22,7 @@ from holdfast.domain.commands import (
     Withdraw,
 )
 from holdfast.domain.outcomes import Answer
-from holdfast.errors import CommitUnknown, Overloaded, ShuttingDown, StoreBusy, StoreUnavailable
+from holdfast.errors import CommitUnknown, NotOpen, Overloaded, StoreBusy, StoreUnavailable
 
 BATCH_COMMANDS_MAX = 500
 LANE_COMMANDS_MAX = 20_000
@@ -140,11 +140,21 @@ class Lanes:
         self._batch_max = batch_max
         self._commands_max = commands_max
         self._lanes: dict[str, Lane] = {}
-        self._closing = False
+        self._closed = ""
+
+    def open(self) -> None:
+        self._closed = ""
+
+    def shut(self, because: str) -> None:
+        """From now on every command is refused, with that text."""
+        self._closed = because
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise NotOpen(self._closed)
 
     def submit(self, command: Command) -> "asyncio.Future[Answer]":
-        if self._closing:
-            raise ShuttingDown("this process is shutting down and takes no more commands")
+        self.check_open()
         key = "" if self._one_lane else command.event
         lane = self._lanes.get(key)
         if lane is None:
@@ -159,6 +169,6 @@ class Lanes:
 
     async def close(self) -> None:
         """Takes no more commands and answers all that were taken."""
-        self._closing = True
+        self.shut("the shop is closed, or closing: it takes no more commands")
         while runners := [lane.runner for lane in self._lanes.values() if lane.runner]:
             await asyncio.wait(runners)

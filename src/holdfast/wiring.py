@@ -39,6 +39,8 @@ def _sqlite(path: str, settings: Settings, clock: Clock) -> Store:
     # Imported when asked for: a store's driver is nobody's business who uses another store.
     from holdfast.stores.sqlite import SqliteStore
 
+    if ":memory:" in path:
+        raise SettingsError("for a store in memory use memory://")
     if not path or path.endswith("/"):
         raise SettingsError("a SQLite store needs a file: sqlite:///shop.db")
     folder = Path(path).resolve().parent

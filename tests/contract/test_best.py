@@ -1,6 +1,7 @@
 """Best available: front and centre, side by side, and only seats that are free right now."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -205,6 +206,11 @@ async def test_a_refused_basket_leaves_no_trace_in_the_next_choice(shop):
     assert len((await held(shop, "ann", best=6, pools={"floor": 1})).seats) == 6
 
 
+def made_by(outcome: Any) -> Any:
+    """The hold or the order that was made."""
+    return outcome.hold if isinstance(outcome, Placed) else outcome.order
+
+
 async def test_choices_and_named_asks_in_one_batch_never_meet(shop):
     await on_sale(shop, **ROW)
     await held(shop, "ann", id="h1", seats=["A-1-1", "A-1-2"])
@@ -218,12 +224,8 @@ async def test_choices_and_named_asks_in_one_batch_never_meet(shop):
         shop.sell(E1, buyer="u5", best={"quantity": 2, "together": False}),
         shop.sell(E1, buyer="u6", best=1),
     )
-    got = [
-        seat
-        for outcome in outcomes[2:]
-        if not isinstance(outcome, Refused)
-        for seat in getattr(outcome, "hold", getattr(outcome, "order", None)).seats
-    ]
+    made = [made_by(outcome) for outcome in outcomes[2:] if not isinstance(outcome, Refused)]
+    got = [seat for each in made for seat in each.seats]
     assert said(outcomes[0]) == "no.insufficient"
     assert len(got) == len(set(got)) == 6
     assert (await summary(shop)).available == 0

@@ -1,5 +1,7 @@
 """Units of a channel are offered to those who name it; to everybody else they look sold."""
 
+from typing import Any
+
 import pytest
 
 from holdfast import Reason, Refused
@@ -16,7 +18,7 @@ from tests.contract.helpers import (
     sold,
 )
 
-ASKS = {
+ASKS: dict[str, dict[str, Any]] = {
     "seat": {"seats": ["S-1-1"]},
     "stock": {"pools": {"stand": 1}},
     "best": {"best": {"quantity": 2, "section": "S"}},

@@ -1,10 +1,12 @@
 """A hold is dead at its deadline, to the millisecond, and its units are free without a sweeper."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from holdfast import Expired, Hold, HoldState, Reason, Refused
+from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.upkeep.expire import EXPIRE_BATCH_MAX, Announcer
 from tests.contract.helpers import (
     CAPACITY,
@@ -27,7 +29,7 @@ from tests.contract.helpers import (
     summary,
 )
 
-BASKET = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 10}}
+BASKET: dict[str, Any] = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 10}}
 LIMITS = {"max_extensions": 3, "max_per_buyer": 12}
 
 # What was done with a hold right after it was placed, and how long it then lives.
@@ -313,3 +315,27 @@ async def test_the_announcer_says_all_that_is_due_in_every_event(shop, clock, co
     for event in ("e1", "e2"):
         types = [entry.type for entry in await log(shop, event)]
         assert types.count("hold.expired") == count
+
+
+async def test_the_announcer_goes_on_by_itself_also_after_trouble(shop, clock):
+    await on_sale(shop)
+    await held(shop, "ann", **BASKET)
+    clock.advance(SOFT_MS)
+    troubles = [StoreUnavailable("away"), StoreBusy("locked")]
+    announced = asyncio.Event()
+
+    async def due() -> list[str]:
+        if troubles:
+            raise troubles.pop()
+        return await shop.store.due()
+
+    async def expire(event: str, limit: int) -> Expired | Refused:
+        outcome = await shop.expire(event, limit)
+        announced.set()
+        return outcome
+
+    announcer = Announcer(expire, due, 0.001)
+    announcer.start()
+    await asyncio.wait_for(announced.wait(), timeout=30)
+    await announcer.stop()
+    assert await log_types(shop, after=2) == ["hold.expired"]

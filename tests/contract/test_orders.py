@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ from tests.contract.helpers import (
     summary,
 )
 
-BASKET = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}}
+BASKET: dict[str, Any] = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}}
 BASKET_AMOUNT = 2 * GOLD + 2 * FLOOR
 
 

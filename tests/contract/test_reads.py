@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from holdfast import HoldState
+from holdfast.domain.model import SeatState
 from holdfast.domain.views import PoolView, SeatView
 from tests.contract.helpers import (
     CAPACITY,
@@ -111,11 +112,11 @@ async def test_the_map_shows_every_seat_where_it_is_and_how_it_stands(shop):
     seat_map = await shop.seats(E1)
     assert seat_map.seq == 3
     assert seat_map.seats == [
-        SeatView("A-1-1", "A", "1", 1, "gold", 1.0, 1.0, "available"),
-        SeatView("A-1-2", "A", "1", 2, "gold", 2.0, 1.0, "held"),
-        SeatView("A-2-1", "A", "2", 1, "gold", 1.0, 2.0, "sold"),
-        SeatView("A-2-2", "A", "2", 2, "gold", 2.0, 2.0, "available"),
-        SeatView("BOX", "B", "b", 7, "silver", 1.5, -2.0, "available"),
+        SeatView("A-1-1", "A", "1", 1, "gold", 1.0, 1.0, SeatState.AVAILABLE),
+        SeatView("A-1-2", "A", "1", 2, "gold", 2.0, 1.0, SeatState.HELD),
+        SeatView("A-2-1", "A", "2", 1, "gold", 1.0, 2.0, SeatState.SOLD),
+        SeatView("A-2-2", "A", "2", 2, "gold", 2.0, 2.0, SeatState.AVAILABLE),
+        SeatView("BOX", "B", "b", 7, "silver", 1.5, -2.0, SeatState.AVAILABLE),
     ]
     assert seat_map.pools == [PoolView("floor", 10, 3)]
 

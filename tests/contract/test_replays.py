@@ -1,6 +1,7 @@
 """What a command made is made once: the same id gives the first answer again, and nothing new."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ REPEATABLE = {
 }
 
 # The same id with something else in the ask.
-OTHER_ASKS = {
+OTHER_ASKS: dict[str, list[dict[str, Any]]] = {
     "place_by_id": [
         {"seats": ["A-1-2"]},
         {"seats": ["A-1-1", "A-1-2"]},

@@ -29,7 +29,7 @@ from holdfast.domain.model import FOREVER_MS, Hold, Pool, Seat
 from holdfast.domain.outcomes import Outcome
 from holdfast.ports import Store
 from holdfast.settings import Settings
-from tests.conftest import STORES, Clock, drift
+from tests.conftest import EVERY_STORE, STORES, Clock, drift, needed
 from tests.contract.helpers import said
 
 E1 = "e1"
@@ -108,7 +108,9 @@ def basket(seats: Any, best: Any, pools: Any) -> Any:
     return st.fixed_dictionaries(parts).filter(lambda ask: any(ask.values()))
 
 
-no_seats, no_party, no_stock = st.builds(list), st.just(0), st.builds(dict)
+no_seats: Any = st.builds(list)
+no_party: Any = st.just(0)
+no_stock: Any = st.builds(dict)
 baskets = st.one_of(
     basket(seats, no_party, no_stock),
     basket(no_seats, party, no_stock),
@@ -187,7 +189,7 @@ class Sale(RuleBasedStateMachine):
         started = [getattr(self, f"start_{name}")(*args) for name, *args in batch]
 
         async def together() -> list[Outcome]:
-            return await asyncio.gather(*[ask() for ask, _ in started])
+            return list(await asyncio.gather(*[ask() for ask, _ in started]))
 
         for (ask, expect), outcome in zip(started, self.run(together()), strict=True):
             expect(outcome, ask)
@@ -316,15 +318,15 @@ class Sale(RuleBasedStateMachine):
 
     def start_follow(self, command: str, back: int, buyer: str | None) -> Any:
         id = one_of_the_last(self.hold_ids, back)
-        method = {
+        method: Any = {
             "extend": self.shop.extend_hold,
             "pay": self.shop.pay_hold,
             "release": self.shop.release_hold,
             "confirm": self.shop.confirm_hold,
         }[command]
 
-        def follow() -> Coroutine[Any, Any, Outcome]:
-            return method(id, buyer=buyer)  # type: ignore[operator]
+        def follow() -> Any:
+            return method(id, buyer=buyer)
 
         def expect(outcome: Any, again: Ask) -> None:
             assert said(outcome) == self.followed(command, id, buyer, outcome)
@@ -471,6 +473,14 @@ class Sale(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
+def sale_on(make: Callable[[Path, Clock], Store], folder: Path) -> type[Sale]:
+    class SaleThere(Sale):
+        def __init__(self) -> None:
+            super().__init__(make, folder)
+
+    return SaleThere
+
+
 def one_of_the_last(ids: list[str], back: int) -> str:
     return ids[-1 - back % len(ids)] if ids and back < NOBODY else f"{E1}.nobody"
 
@@ -497,12 +507,15 @@ def runs(seats: set[str]) -> list[set[str]]:
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@pytest.mark.parametrize("make", STORES.values(), ids=STORES)
-def test_no_course_of_a_sale_breaks_the_books(make, tmp_path):
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        lambda: Sale(make, tmp_path),
+@pytest.mark.parametrize("name", EVERY_STORE)
+def test_no_course_of_a_sale_breaks_the_books(name, tmp_path):
+    def make(folder: Path, clock: Clock) -> Store:
+        return needed(lambda: STORES[name](folder, clock))
+
+    run_state_machine_as_test(
+        sale_on(make, tmp_path),
         settings=settings(
-            max_examples=120,
+            max_examples=100,
             stateful_step_count=30,
             deadline=None,
             derandomize=True,
@@ -538,8 +551,8 @@ def test_the_simulation_notices_when(how, monkeypatch, tmp_path):
     owner, name, wrong = SABOTAGE[how]
     monkeypatch.setattr(owner, name, wrong)
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
-            lambda: Sale(STORES["memory"], tmp_path),
+        run_state_machine_as_test(
+            sale_on(STORES["memory"], tmp_path),
             settings=settings(
                 max_examples=80,
                 stateful_step_count=30,

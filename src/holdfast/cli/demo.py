@@ -19,7 +19,7 @@ from holdfast.lab.stampede import Report
 
 DEMO_FILE = "holdfast-demo.db"
 DEMO_STORE = f"sqlite:///{DEMO_FILE}"
-SUFFIXES = ("", "-wal", "-shm", "-chair", "-turn")
+SUFFIXES = ("", "-wal", "-shm", "-turn")
 BUYERS = 10_000
 SEATS = 5
 

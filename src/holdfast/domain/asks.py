@@ -1,50 +1,58 @@
-"""Reads what a buyer asks for. A basket is a set: nothing twice, nothing empty, nothing endless."""
+"""Reads what a caller asks for. A basket is a set: nothing twice, not empty, not endless."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
 
 from holdfast.domain import limits
-from holdfast.domain.faults import Fault, Faults
+from holdfast.domain.faults import Faults
 from holdfast.domain.model import Ask, Best
 
 BEST_FIELDS = ("quantity", "section", "tier", "together", "accessible")
 
+BestAsk = int | Mapping[str, Any] | Best | Sequence[Mapping[str, Any] | Best]
+"""How best available may be asked for: a number of seats, one ask, or several."""
 
-def read_ask(seats: object, best: object, pools: object, channels: object) -> Ask | list[Fault]:
-    faults = Faults()
+
+def read_ask(faults: Faults, seats: object, best: object, pools: object, channels: object) -> Ask:
     ask = Ask(
-        seats=_read_labels(faults, "seats", seats, limits.ASK_SEATS_MAX) if seats else (),
-        best=_read_best(faults, best) if best else (),
-        pools=read_quantities(faults, pools) if pools else {},
-        channels=_read_labels(faults, "channels", channels, limits.ASK_CHANNELS_MAX)
-        if channels
-        else (),
+        seats=read_labels(faults, "seats", seats, limits.ASK_SEATS_MAX),
+        best=_read_best(faults, best) if best is not None else (),
+        pools=_read_quantities(faults, pools) if pools is not None else {},
+        channels=read_labels(faults, "channels", channels, limits.ASK_CHANNELS_MAX),
     )
     if not (ask.seats or ask.best or ask.pools or faults.found):
         faults.add("seats", "an ask needs seats, best or pools")
-    return faults.found or ask
-
-
-def read_buyer(raw: object) -> str | list[Fault]:
-    faults = Faults()
-    buyer = faults.label("buyer", raw, limits.BUYER_CHARS_MAX)
-    return faults.found or buyer
+    return ask
 
 
 def read_withdrawal(
-    seats: object, pools: object
-) -> tuple[tuple[str, ...], dict[str, int]] | list[Fault]:
-    faults = Faults()
-    named = _read_labels(faults, "seats", seats, limits.EVENT_SEATS_MAX) if seats else ()
-    counted = read_quantities(faults, pools) if pools else {}
+    faults: Faults, seats: object, pools: object
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    named = read_labels(faults, "seats", seats, limits.EVENT_SEATS_MAX)
+    counted = _read_quantities(faults, pools) if pools is not None else {}
     if not (named or counted or faults.found):
         faults.add("seats", "nothing to withdraw; name seats or pools")
-    return faults.found or (named, counted)
+    return named, counted
 
 
-def read_quantities(faults: Faults, raw: object) -> dict[str, int]:
+def read_labels(faults: Faults, path: str, raw: object, most: int) -> tuple[str, ...]:
+    """Names, each once. One text is not a list of texts, though Python would read it as letters."""
+    if raw == ():
+        return ()
+    if not isinstance(raw, str | bytes | Mapping | Sequence) and isinstance(raw, Iterable):
+        raw = list(raw)
+    labels: dict[str, None] = {}
+    for where, item in faults.items(path, raw, most):
+        label = faults.label(where, item)
+        if label in labels and label != "?":
+            faults.add(where, "is there twice", label)
+        labels[label] = None
+    return tuple(labels)
+
+
+def _read_quantities(faults: Faults, raw: object) -> dict[str, int]:
     body = faults.mapping("pools", raw)
     if len(body) > limits.ASK_POOLS_MAX:
         faults.add("pools", f"may name at most {limits.ASK_POOLS_MAX}", len(body))
@@ -56,17 +64,9 @@ def read_quantities(faults: Faults, raw: object) -> dict[str, int]:
     }
 
 
-def _read_labels(faults: Faults, path: str, raw: object, most: int) -> tuple[str, ...]:
-    labels: dict[str, None] = {}
-    for where, item in faults.items(path, raw, most):
-        label = faults.label(where, item)
-        if label in labels and label != "?":
-            faults.add(where, "is there twice", label)
-        labels[label] = None
-    return tuple(labels)
-
-
 def _read_best(faults: Faults, raw: object) -> tuple[Best, ...]:
+    if isinstance(raw, int | float | str):
+        raw = {"quantity": raw}
     if isinstance(raw, Mapping | Best):
         raw = [raw]
     asked = faults.items("best", raw, limits.ASK_BEST_MAX)
@@ -90,7 +90,3 @@ def _read_one(faults: Faults, path: str, raw: object) -> Best:
         together=faults.flag(f"{path}.together", body.get("together", True)),
         accessible=faults.flag(f"{path}.accessible", body.get("accessible", False)),
     )
-
-
-BestAsk = int | Mapping[str, Any] | Best | Sequence[Mapping[str, Any] | Best]
-"""How best available may be asked for: a number of seats, one ask, or several."""

@@ -13,7 +13,17 @@ from msgspec.structs import replace
 
 from holdfast.domain import facts
 from holdfast.domain.facts import Entry
-from holdfast.domain.model import FOREVER_MS, Claim, Hold, HoldState, Order, OrderState, Pool, Seat
+from holdfast.domain.model import (
+    FOREVER_MS,
+    Claim,
+    Event,
+    Hold,
+    HoldState,
+    Order,
+    OrderState,
+    Pool,
+    Seat,
+)
 from holdfast.domain.views import Census
 
 
@@ -31,8 +41,11 @@ class Drift(msgspec.Struct, frozen=True):
 
 
 class Corrections(msgspec.Struct, frozen=True):
-    """What follows from holds and orders. Seats and pools: only those that differ."""
+    """What follows from holds and orders. Seats and pools: only those that differ. The event gets
+    a new layout, so that every process builds its house of free seats anew."""
 
+    event: Event
+    was_version: int
     seats: list[Seat]
     pools: list[Pool]
     claims: list[Claim]
@@ -50,7 +63,10 @@ def audit(census: Census) -> list[Drift]:
 def corrections(census: Census) -> Corrections:
     derived = _Derived(census)
     differ = _differences(census)
+    event = census.event
     return Corrections(
+        event=replace(event, version=event.version + 1, layout=event.layout + 1),
+        was_version=event.version,
         seats=[seat for seat, was in derived.seats(census.seats) if seat != was],
         pools=[pool for pool, was in derived.pools(census.pools) if pool != was],
         claims=derived.claims,
@@ -111,9 +127,12 @@ class _Derived:
                 right = replace(seat, hold=None, until_ms=0, order=None)
             yield right, seat
 
+    def pool(self, pool: Pool) -> Pool:
+        return replace(pool, held=self._claimed[pool.id], sold=self._bought[pool.id])
+
     def pools(self, pools: Iterable[Pool]) -> Iterable[tuple[Pool, Pool]]:
         for pool in pools:
-            right = replace(pool, held=self._claimed[pool.id], sold=self._bought[pool.id])
+            right = self.pool(pool)
             # Oversold, which no row may say: left as it is, and reported for a person to decide.
             yield (right if right.free >= 0 else pool), pool
 
@@ -189,17 +208,14 @@ def _oversold(census: Census) -> list[Drift]:
         for seat, ids in sorted(owners.items())
         if len(ids) > 1
     ]
-    bought: Counter[str] = Counter()
-    for order in census.orders:
-        if order.sold:
-            bought.update(order.pools)
-    return found + [
-        Drift(
-            event, f"pool {p.id}", f"at most {p.capacity} sold", str(bought[p.id]), mendable=False
-        )
-        for p in census.pools
-        if bought[p.id] > p.capacity
-    ]
+    derived = _Derived(census)
+    for pool in census.pools:
+        right = derived.pool(pool)
+        if right.free < 0:
+            taken = f"{right.held} held and {right.sold} sold"
+            most = f"at most {pool.capacity} units taken"
+            found.append(Drift(event, f"pool {pool.id}", most, taken, mendable=False))
+    return found
 
 
 def _unknown_units(census: Census) -> list[Drift]:

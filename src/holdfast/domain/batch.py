@@ -173,8 +173,9 @@ def _load_chosen(shelf: Shelf, ids: Sequence[str]) -> Generator[Fetch, Sequence[
     if shelf.house is not None:
         for seat in seats:
             shelf.house.set(seat.id, free_from(seat))
+    returned = {seat.id for seat in seats}
     for id in ids:
-        if id not in shelf.seats.now:
+        if id not in returned:
             shelf.skip(id)
     yield from _load_holds(shelf, (seat.hold for seat in seats if seat.hold is not None))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.domain.limits import EVENT_ID, FAULTS_SHOWN_MAX, LABEL_CHARS_MAX
+from holdfast.domain.limits import CALLER_ID, EVENT_ID, FAULTS_SHOWN_MAX, LABEL_CHARS_MAX
 
 VALUE_SHOWN_CHARS = 80
 
@@ -67,6 +67,13 @@ class Faults:
         else:
             return raw
         return "?"
+
+    def caller_id(self, path: str, raw: object) -> str:
+        """An id that the caller chose, for something of his."""
+        if not isinstance(raw, str) or not CALLER_ID.fullmatch(raw):
+            self.add(path, "must be 1 to 64 letters, digits, or '-', '_', '.', ':'", raw)
+            return "?"
+        return raw
 
     def event_id(self, path: str, raw: object) -> str:
         if not isinstance(raw, str) or not EVENT_ID.fullmatch(raw):

@@ -1,5 +1,7 @@
 """Decisions about holds: place, extend, release, pay, expire."""
 
+from collections.abc import Callable, Iterable
+
 from msgspec.structs import replace
 
 from holdfast.domain import facts
@@ -122,9 +124,7 @@ def release(shelf: Shelf, event: Event, command: ReleaseHold, now: Millis) -> De
         return Decision(Released(was.seen(now)) if gone and was else hold)
     released = replace(hold, state=HoldState.RELEASED, version=hold.version + 1)
     rows: list[Row] = [released]
-    for id in hold.seats:
-        seat = shelf.seats.now[id]
-        rows.append(Seat(id, seat.tier, seat.channel))
+    rows += freed(shelf, hold.seats, lambda seat: seat.hold == hold.id)
     for pool, claim in claims_of(shelf, hold):
         rows.append(replace(pool, held=pool.held - claim.quantity))
         rows.append(replace(claim, quantity=0))
@@ -175,6 +175,12 @@ def claims_of(shelf: Shelf, hold: Hold) -> list[tuple[Pool, Claim]]:
         if claim is not None and claim.quantity and pool is not None:
             found.append((pool, claim))
     return found
+
+
+def freed(shelf: Shelf, ids: Iterable[str], owns: Callable[[Seat], bool]) -> list[Seat]:
+    """The seats, free again: those that are still the owner's to give."""
+    seats = (shelf.seats.now[id] for id in ids)
+    return [Seat(seat.id, seat.tier, seat.channel) for seat in seats if owns(seat)]
 
 
 def _rewritten(shelf: Shelf, hold: Hold) -> list[Row]:

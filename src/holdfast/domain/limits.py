@@ -5,6 +5,7 @@ import re
 EVENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """No dot: public ids are `{event}.{id}`, so the first dot ends the event's part."""
 CALLER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+PUBLIC_ID = re.compile(rf"({EVENT_ID.pattern})\.{CALLER_ID.pattern}")
 
 LABEL_CHARS_MAX = 64
 BUYER_CHARS_MAX = 128
@@ -31,6 +32,9 @@ ASK_POOLS_MAX = 100
 ASK_CHANNELS_MAX = 100
 BEST_QUANTITY_MAX = 1_000
 POOL_QUANTITY_MAX = 1_000_000
+VERSION_MAX = 2**31 - 1
+EXPIRE_MAX = 10_000
+LOG_PAGE_MAX = 10_000
 
 FAULTS_SHOWN_MAX = 100
 """A file with a million faults is answered with the first hundred."""

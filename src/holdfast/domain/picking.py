@@ -96,8 +96,10 @@ def _pick_best(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused |
         chosen = shelf.house.choose(best, ask.channels, now, without)
         if isinstance(chosen, Shortage):
             return _shortage(best, chosen.available)
-        if unloaded := [id for id in chosen if id not in shelf.seats.now]:
-            raise Unloaded(unloaded, best)
+        # The house only proposes: a seat counts by its row.
+        loaded = shelf.seats.now
+        if unsure := [id for id in chosen if id not in loaded or not loaded[id].free(now)]:
+            raise Unloaded(unsure, best)
         for id in chosen:
             seat = shelf.seats.now[id]
             basket.seats.append(seat)

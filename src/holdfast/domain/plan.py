@@ -82,14 +82,15 @@ def read_capacity(
 ) -> tuple[tuple[SeatPlan, ...], tuple[Pool, ...]] | list[Fault]:
     """Seats and pools to add to an event that has these prices."""
     faults = Faults()
-    units = read_units(faults.mapping("", raw, ("sections", "seats", "pools")), prices, faults)
+    body = faults.mapping("", raw, ("sections", "seats", "pools"))
+    units = read_units(body, prices, faults, adding=True)
     if not units[0] and not units[1] and not faults.found:
         faults.add("", "nothing to add; name sections, seats or pools")
     return faults.found or units
 
 
 def read_units(
-    body: Mapping[str, Any], prices: Mapping[str, int], faults: Faults
+    body: Mapping[str, Any], prices: Mapping[str, int], faults: Faults, *, adding: bool = False
 ) -> tuple[tuple[SeatPlan, ...], tuple[Pool, ...]]:
     seats: dict[str, SeatPlan] = {}
     pools: dict[str, Pool] = {}
@@ -99,10 +100,11 @@ def read_units(
     for path, raw in faults.items("seats", body.get("seats", []), limits.EVENT_SEATS_MAX):
         _add_seat(faults, path, _read_seat(faults, path, raw, depth), prices, seats)
     for path, raw in faults.items("pools", body.get("pools", []), limits.EVENT_POOLS_MAX):
-        pool = _read_pool(faults, path, raw)
+        pool = _read_pool(faults, path, raw, adding)
         if pool.id in pools:
             faults.add(f"{path}.id", "is there twice", pool.id)
-        _check_tier(faults, path, pool.tier, prices)
+        if pool.tier:
+            _check_tier(faults, path, pool.tier, prices)
         pools[pool.id] = pool
     return tuple(seats.values()), tuple(pools.values())
 
@@ -195,12 +197,17 @@ def _add_seat(
     seats[plan.id] = plan
 
 
-def _read_pool(faults: Faults, path: str, raw: object) -> Pool:
+def _read_pool(faults: Faults, path: str, raw: object, adding: bool) -> Pool:
+    """A pool's tier is its id unless it says otherwise; when adding to one, it has one already."""
     body = faults.mapping(path, raw, POOL_FIELDS)
     channel = body.get("channel")
+    if adding and "tier" not in body:
+        tier = ""
+    else:
+        tier = faults.label(f"{path}.tier", body.get("tier", body.get("id")))
     return Pool(
         id=faults.label(f"{path}.id", body.get("id")),
-        tier=faults.label(f"{path}.tier", body.get("tier", body.get("id"))),
+        tier=tier,
         capacity=faults.integer(
             f"{path}.capacity", body.get("capacity"), 1, limits.POOL_CAPACITY_MAX
         ),

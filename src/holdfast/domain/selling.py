@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from holdfast.domain import facts
 from holdfast.domain.commands import CancelOrder, ConfirmHold, Sell
-from holdfast.domain.holding import claims_of, fenced
+from holdfast.domain.holding import claims_of, fenced, freed
 from holdfast.domain.model import FOREVER_MS, Event, HoldState, Millis, Order, OrderState, Seat
 from holdfast.domain.outcomes import Cancelled, Confirmed, Reason, Refused
 from holdfast.domain.picking import not_on_sale, over_cap, pick
@@ -95,9 +95,7 @@ def cancel(shelf: Shelf, event: Event, command: CancelOrder, now: Millis) -> Dec
     # From here the units come back.
     cancelled = replace(order, state=OrderState.CANCELLED)
     rows: list[Row] = [cancelled]
-    for id in order.seats:
-        seat = shelf.seats.now[id]
-        rows.append(Seat(id, seat.tier, seat.channel))
+    rows += freed(shelf, order.seats, lambda seat: seat.order == order.id)
     for id, quantity in order.pools.items():
         pool = shelf.pools.now[id]
         rows.append(replace(pool, sold=pool.sold - quantity))

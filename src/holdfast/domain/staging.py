@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from holdfast.domain import facts, limits
 from holdfast.domain.commands import AddCapacity, ChangeEvent, CreateEvent, Withdraw
-from holdfast.domain.model import Event, Millis, Seat
+from holdfast.domain.model import Event, Millis, Pool, Seat
 from holdfast.domain.outcomes import Changed, Created, Reason, Refused
 from holdfast.domain.picking import Basket, bury, reclaim
 from holdfast.domain.shelf import Decision, Row, Shelf
@@ -48,21 +48,15 @@ def add_capacity(shelf: Shelf, event: Event, command: AddCapacity, now: Millis) 
     there = [shelf.seats.get(plan.id) for plan in command.seats]
     if clash := [seat.id for seat in there if seat is not None and not seat.withdrawn]:
         return Decision(Refused(Reason.EXISTS, value=", ".join(clash[:10]), seats=tuple(clash)))
-    tiers = {plan.tier for plan in command.seats} | {pool.tier for pool in command.pools}
-    if unpriced := sorted(tiers - event.prices.keys()):
-        return Decision(Refused(Reason.UNKNOWN_UNIT, value=f"tier {unpriced[0]}"))
-    added = len(command.seats) + sum(pool.capacity for pool in command.pools)
-    if no := _too_much(shelf.total_capacity + added, event.prices):
-        return Decision(no)
-    rows: list[Row] = []
-    for plan, seat in zip(command.seats, there, strict=True):
-        rows.append(plan if seat is None else Seat(seat.id, seat.tier, seat.channel))
-    for pool in command.pools:
-        was = shelf.pools.get(pool.id)
-        more = pool if was is None else replace(was, capacity=was.capacity + pool.capacity)
-        if more.capacity > limits.POOL_CAPACITY_MAX:
-            return Decision(Refused(Reason.TOO_MUCH, str(more.capacity), pools=(pool.id,)))
-        rows.append(more)
+    pools = [_enlarged(shelf.pools.get(pool.id), pool) for pool in command.pools]
+    for no in (_unpriced(event, command, pools), _too_many(shelf, event, command, pools)):
+        if no:
+            return Decision(no)
+    # From here the units must come.
+    seats: list[Row] = [
+        plan if seat is None else Seat(seat.id, seat.tier, seat.channel)
+        for plan, seat in zip(command.seats, there, strict=True)
+    ]
     changed = _relaid(event)
     fact = facts.of_event(
         facts.EVENT_CHANGED,
@@ -71,7 +65,34 @@ def add_capacity(shelf: Shelf, event: Event, command: AddCapacity, now: Millis) 
         seats_added=tuple(plan.id for plan in command.seats),
         pools={pool.id: pool.capacity for pool in command.pools},
     )
-    return Decision(Changed(changed), [changed, *rows], [fact], capacity=added)
+    rows = [changed, *seats, *pools]
+    return Decision(Changed(changed), rows, [fact], capacity=_added(command))
+
+
+def _enlarged(was: Pool | None, more: Pool) -> Pool:
+    """A pool that is there keeps its tier and channel; a new one's tier is its id by default."""
+    if was is None:
+        return more if more.tier else replace(more, tier=more.id)
+    return replace(was, capacity=was.capacity + more.capacity)
+
+
+def _unpriced(event: Event, command: AddCapacity, pools: list[Pool]) -> Refused | None:
+    tiers = {plan.tier for plan in command.seats} | {pool.tier for pool in pools}
+    unpriced = sorted(tiers - event.prices.keys())
+    return Refused(Reason.UNKNOWN_UNIT, value=f"tier {unpriced[0]}") if unpriced else None
+
+
+def _too_many(
+    shelf: Shelf, event: Event, command: AddCapacity, pools: list[Pool]
+) -> Refused | None:
+    for pool in pools:
+        if pool.capacity > limits.POOL_CAPACITY_MAX:
+            return Refused(Reason.TOO_MUCH, str(pool.capacity), pools=(pool.id,))
+    return _too_much(shelf.total_capacity + _added(command), event.prices)
+
+
+def _added(command: AddCapacity) -> int:
+    return len(command.seats) + sum(pool.capacity for pool in command.pools)
 
 
 def withdraw(shelf: Shelf, event: Event, command: Withdraw, now: Millis) -> Decision:

@@ -1,6 +1,7 @@
 """What can be read: plain values, each from one snapshot of the authority."""
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.domain.model import Claim, Event, Hold, Millis, Order, Pool, Seat, SeatState
 
@@ -49,6 +50,14 @@ class SeatMap(msgspec.Struct, frozen=True):
     seq: int
     seats: list[SeatView]
     pools: list[PoolView]
+
+    def seen_by(self, channels: set[str | None]) -> "SeatMap":
+        """To whoever may not have them, the units of a channel look sold."""
+        return SeatMap(
+            self.seq,
+            [s if s.channel in channels else replace(s, state=SeatState.SOLD) for s in self.seats],
+            [p if p.channel in channels else replace(p, available=0) for p in self.pools],
+        )
 
 
 class Census(msgspec.Struct, frozen=True):

@@ -294,5 +294,5 @@ class MemoryStore:
         rows.claims = {claim.id: claim for claim in fixes.claims}
         rows.sold_seats = dict(fixes.sold_seats)
         rows.capacity, rows.sold, rows.revenue = fixes.capacity, fixes.sold, fixes.revenue
-        rows.house = None
+        rows.event = fixes.event
         return fixes.changes

@@ -163,7 +163,10 @@ def mending(event: str, fixes: Corrections) -> Iterator[Write]:
     claims = [(event, c.pool, c.hold, c.quantity, c.until_ms) for c in fixes.claims]
     yield Write("insert_claim", claims)
     yield Write("insert_sold", [(event, *sold) for sold in sorted(fixes.sold_seats.items())])
-    yield Write("mend_counters", [(fixes.capacity, fixes.sold, fixes.revenue, event)])
+    config = (fixes.event.version, to_json(fixes.event), event, fixes.was_version)
+    yield Write("update_event", [config], True)
+    counts = (fixes.capacity, fixes.sold, fixes.revenue)
+    yield Write("mend_counters", [(fixes.event.version, *counts, event)])
 
 
 def _event_changes(shelf: Shelf) -> Iterator[Write]:

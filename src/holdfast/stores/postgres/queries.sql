@@ -341,9 +341,10 @@ DELETE FROM holdfast.claims WHERE event = ANY ($1::text[]);
 DELETE FROM holdfast.sold_seats WHERE event = ANY ($1::text[]);
 
 -- name: mend_counters
-UPDATE holdfast.counters c SET capacity = n.capacity, sold = n.sold, revenue = n.revenue
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])
-     AS n (capacity, sold, revenue, event)
+UPDATE holdfast.counters c
+SET version = n.version, capacity = n.capacity, sold = n.sold, revenue = n.revenue
+FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[])
+     AS n (version, capacity, sold, revenue, event)
 WHERE c.event = n.event;
 
 -- name: barrier

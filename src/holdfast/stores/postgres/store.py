@@ -331,7 +331,6 @@ class PostgresStore:
                     return []
                 await Writer(db).mend(event, fixes)
                 await self._commit(db)
-        self._houses.forget(event)
         await self._barrier.wait()
         return fixes.changes
 

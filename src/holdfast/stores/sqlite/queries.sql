@@ -217,7 +217,7 @@ DELETE FROM claims WHERE event = ?;
 DELETE FROM sold_seats WHERE event = ?;
 
 -- name: mend_counters
-UPDATE counters SET capacity = ?, sold = ?, revenue = ? WHERE event = ?;
+UPDATE counters SET version = ?, capacity = ?, sold = ?, revenue = ? WHERE event = ?;
 
 -- name: strays
 SELECT event FROM (

@@ -309,7 +309,6 @@ class SqliteStore:
             if fixes.changes:
                 Writer(self._db).mend(event, fixes)
                 commit()
-        self._houses.forget(event)
         return fixes.changes
 
     async def _read(self, read: Callable[[apsw.Connection], T]) -> T:
