@@ -10,6 +10,7 @@ once, and the calls of all of them share batches.
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from holdfast import engine
@@ -35,9 +36,7 @@ def _blocking(method: Async[P, R]) -> Callable[Concatenate["Holdfast", P], R]:
 class Holdfast:
     def __init__(self, shop: engine.Holdfast) -> None:
         self._shop = shop
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast", daemon=True)
-        self._opened = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
     def open(cls, store: str | None = None, *, upkeep: bool = True, **settings: Any) -> Self:
@@ -45,8 +44,9 @@ class Holdfast:
         return cls(engine.Holdfast.open(store, upkeep=upkeep, **settings))
 
     def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast", daemon=True)
         self._thread.start()
-        self._opened = True
         try:
             self._wait(self._shop.__aenter__())
         except BaseException:
@@ -62,16 +62,21 @@ class Holdfast:
             self._stop()
 
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:
-        if not self._opened:
+        if self._loop is None:
             work.close()
             raise NotOpen("the shop is not open: use it inside `with Holdfast.open(...)`")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except CancelledError:
+            raise NotOpen("the shop was closed before the answer came") from None
 
     def _stop(self) -> None:
-        self._opened = False
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        loop, self._loop = self._loop, None
+        assert loop is not None
+        asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
-        self._loop.close()
+        loop.close()
 
     create_event = _blocking(engine.Holdfast.create_event)
     change_event = _blocking(engine.Holdfast.change_event)
@@ -94,3 +99,11 @@ class Holdfast:
     hold = _blocking(engine.Holdfast.hold)
     order = _blocking(engine.Holdfast.order)
     log = _blocking(engine.Holdfast.log)
+
+
+async def _cancel_others() -> None:
+    """Whoever still waits for this loop would wait for ever once it has stopped."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

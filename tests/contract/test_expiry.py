@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Expired, Hold, HoldState, Reason, Refused
+from holdfast import Expired, Hold, Holdfast, HoldState, Reason, Refused
 from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.upkeep.expire import EXPIRE_BATCH_MAX, Announcer
 from tests.contract.helpers import (
@@ -317,7 +317,7 @@ async def test_the_announcer_says_all_that_is_due_in_every_event(shop, clock, co
         assert types.count("hold.expired") == count
 
 
-async def test_the_announcer_goes_on_by_itself_also_after_trouble(shop, clock):
+async def test_the_announcer_goes_on_by_itself_also_after_trouble(shop: Holdfast, clock):
     await on_sale(shop)
     await held(shop, "ann", **BASKET)
     clock.advance(SOFT_MS)

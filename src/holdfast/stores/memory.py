@@ -102,6 +102,8 @@ class Rows:
         return [self.house]
 
     def write(self, shelf: Shelf, now: Millis) -> None:
+        # First what may fail: from here on it must succeed, for there is no rollback.
+        data = [encode(fact.data) for fact in shelf.facts]
         self.event = shelf.event
         for plan in shelf.plans:
             self.plans[plan.id] = plan
@@ -126,9 +128,9 @@ class Rows:
         self.sold += shelf.sold
         self.revenue += shelf.revenue
         self._record(shelf.recorded, now)
-        for fact in shelf.facts:
+        for fact, encoded in zip(shelf.facts, data, strict=True):
             self.seq += 1
-            self.log.append((self.seq, fact.type, now, encode(fact.data)))
+            self.log.append((self.seq, fact.type, now, encoded))
 
     def _write_hold(self, hold: Hold) -> None:
         self.holds[hold.id] = hold
