@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 START_SECONDS = 60
 USERS = ("postgres", "mysql", "nobody")
@@ -174,11 +174,12 @@ class MariaDB(Server):
 
     def answers(self) -> bool:
         """The server speaks first: a greeting means that it serves."""
-        with contextlib.suppress(OSError):
+        try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as line:
                 line.settimeout(1)
                 return len(line.recv(5)) == 5
-        return False
+        except OSError:
+            return False
 
 
 _running: dict[type[Server], tuple[contextlib.ExitStack, Server]] = {}
@@ -225,7 +226,7 @@ def free_port() -> int:
         return port
 
 
-def as_user() -> dict[str, object]:
+def as_user() -> dict[str, Any]:  # keyword arguments of Popen
     """Servers refuse to run as root, or should: then another user runs them."""
     if os.getuid() != 0:
         return {}
@@ -241,7 +242,7 @@ def server_folder() -> Iterator[Path]:
     """A folder that the servers' user may write, removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-server-"))
     if who := as_user():
-        os.chown(folder, who["user"], who["group"])  # type: ignore[arg-type]
+        os.chown(folder, who["user"], who["group"])
     try:
         yield folder
     finally:
@@ -249,7 +250,7 @@ def server_folder() -> Iterator[Path]:
 
 
 def run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, check=False, cwd="/", **as_user())  # type: ignore[call-overload]
+    done = subprocess.run(command, capture_output=True, check=False, cwd="/", **as_user())
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed:\n{(done.stdout + done.stderr).decode()[-2000:]}")
 

@@ -1,6 +1,6 @@
 """A process to be killed: it holds and sells for ever, and says of each answer that it has it.
 
-    python -m tests.chaos.holder sqlite:///shop.db EVENT NAME
+python -m tests.chaos.holder sqlite:///shop.db EVENT NAME
 """
 
 import asyncio
@@ -21,10 +21,10 @@ async def hold_for_ever(url: str, event: str, name: str) -> None:
 
         async def buyer() -> None:
             for number in numbers:
-                ask = {"pools": {"floor": 1}} if number % 3 else {"best": chance.randint(1, 3)}
-                if number % 7 == 0:
-                    ask = {"pools": {"floor": 1}, "best": 2}
-                placed = await shop.place_hold(event, buyer=f"{name}-{number}", **ask)
+                best = None if number % 3 else chance.randint(1, 3)
+                pools = {"floor": 1} if number % 3 or number % 7 == 0 else None
+                buyer_name = f"{name}-{number}"
+                placed = await shop.place_hold(event, buyer=buyer_name, best=best, pools=pools)
                 if not isinstance(placed, Placed):
                     continue
                 say(f"hold {placed.hold.id}")

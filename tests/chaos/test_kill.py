@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from holdfast import Holdfast
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.upkeep.check import check_event
 
 KILLS = 20
@@ -49,6 +50,7 @@ async def test_twenty_kills_lose_nothing_that_was_answered(tmp_path):
         assert checked.drift == []
         # The auditor read the log from 1 without a gap, to the number that the event counts.
         summary = await shop.event("e1")
+        assert summary is not None
         assert checked.facts == summary.seq >= len(answers)
     assert len(answers) > KILLS * 10
 
@@ -57,5 +59,6 @@ async def test_twenty_kills_lose_nothing_that_was_answered(tmp_path):
 async def test_a_commit_reaches_the_disk_before_the_answer(tmp_path):
     """What a kill cannot show, a loss of power would: the file is written with FULL."""
     async with Holdfast.open(f"sqlite:///{tmp_path / 'shop.db'}") as shop:
+        assert isinstance(shop.store, SqliteStore)
         assert shop.store._db.pragma("synchronous") == 2
         assert shop.store._db.pragma("journal_mode") == "wal"

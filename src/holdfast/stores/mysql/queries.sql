@@ -1,0 +1,370 @@
+-- Set-based: a batch of any size is a handful of statements. `{keys}` stands for a list of keys,
+-- fewer than 1,000 of them (MariaDB makes a joined temporary table of a longer list); `{rows}` for
+-- as many rows of values as there are to insert; JSON_TABLE for the rows of an update.
+--
+-- FORCE INDEX (PRIMARY) makes the plan certain, also on a table without statistics: a look-up in
+-- the primary key for each key in turn. So rows are locked in the order of the keys, which come
+-- sorted, and no row is read, and waited for, that was not named. STRAIGHT_JOIN says the same of
+-- an update: first the rows of the JSON, then each one's row by its full key. Updates join because
+-- neither server can read many rows of new values otherwise; every row that one touches was locked
+-- before by a select that joins nothing.
+
+-- name: counters
+SELECT version, seq, capacity FROM holdfast_counters WHERE event = %s;
+
+-- name: config
+SELECT config FROM holdfast_events WHERE event = %s;
+
+-- name: now
+-- Of its own, after the last wait. NOW is the start of the statement; the session's time zone is
+-- UTC, else the hour that comes twice in autumn would do so here.
+SELECT CAST(FLOOR(UNIX_TIMESTAMP(NOW(6)) * 1000) AS SIGNED);
+
+-- name: lock_buyers
+-- Makes those that are missing and locks all, in one statement and in order. INSERT IGNORE would
+-- lock for sharing, and two batches that both share a row cannot both go on to lock it alone.
+INSERT INTO holdfast_buyers (event, buyer) VALUES {rows}
+ON DUPLICATE KEY UPDATE buyer = holdfast_buyers.buyer;
+
+-- name: seats
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys}) FOR UPDATE;
+
+-- name: chosen
+-- Whoever has locked a chosen seat will probably take it: look for another instead of waiting.
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
+FOR UPDATE SKIP LOCKED;
+
+-- name: seats_now
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
+
+-- name: pools
+SELECT id, tier, capacity, held, sold, channel
+FROM holdfast_pools FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys}) FOR UPDATE;
+
+-- name: holds
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast_holds FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys}) FOR UPDATE;
+
+-- name: peek_holds
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast_holds FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
+
+-- name: orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+FROM holdfast_orders FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys}) FOR UPDATE;
+
+-- name: peek_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+FROM holdfast_orders FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
+
+-- name: records
+SELECT id, digest, outcome
+FROM holdfast_commands FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
+
+-- name: payments
+SELECT payment, id FROM holdfast_orders FORCE INDEX (holdfast_orders_by_payment)
+WHERE event = %s AND payment IN ({keys});
+
+-- name: claims
+-- Claims change only under their pool's lock, which the batch has.
+SELECT c.pool, c.hold, c.quantity, c.until_ms
+FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    pool VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]'
+)) AS share STRAIGHT_JOIN holdfast_claims c FORCE INDEX (PRIMARY)
+    ON c.event = %s AND c.pool = share.pool AND c.hold = share.hold;
+
+-- name: lapsed
+-- Of one pool; those of several are put together with UNION ALL.
+(SELECT pool, hold, quantity, until_ms
+ FROM holdfast_claims FORCE INDEX (holdfast_claims_by_deadline)
+ WHERE event = %s AND pool = %s AND until_ms <= %s ORDER BY until_ms LIMIT %s);
+
+-- name: due
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast_holds FORCE INDEX (holdfast_holds_by_deadline)
+WHERE event = %s AND until_ms <= %s ORDER BY until_ms LIMIT %s;
+
+-- name: open_by_buyer
+SELECT buyer, id, until_ms, units FROM holdfast_holds FORCE INDEX (holdfast_holds_by_buyer)
+WHERE event = %s AND buyer IN ({keys}) AND until_ms IS NOT NULL;
+
+-- name: sold_to_buyer
+SELECT buyer, CAST(SUM(units) AS SIGNED)
+FROM holdfast_orders FORCE INDEX (holdfast_orders_by_buyer)
+WHERE event = %s AND buyer IN ({keys}) AND state IN ('confirmed', 'captured') GROUP BY buyer;
+
+-- name: house
+SELECT id, section, row_name, number, tier, x, y, seat_rank, accessible, companion,
+       restricted_view, channel
+FROM holdfast_seat_plans WHERE event = %s ORDER BY position;
+
+-- name: busy_seats
+-- The seats that are not simply free: what a house has to be told after it was built.
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast_seats WHERE event = %s AND (until_ms > 0 OR withdrawn);
+
+-- name: log_data
+-- Tells which seats other processes touched since a house was last brought up to date.
+SELECT data FROM holdfast_log WHERE event = %s AND seq > %s ORDER BY seq LIMIT %s;
+
+-- name: insert_event
+INSERT INTO holdfast_events (event, version, config) VALUES {rows};
+
+-- name: update_event
+UPDATE holdfast_events SET version = %s, config = %s WHERE event = %s AND version = %s;
+
+-- name: last_position
+SELECT COALESCE(MAX(position), 0) FROM holdfast_seat_plans WHERE event = %s;
+
+-- name: insert_plan
+INSERT INTO holdfast_seat_plans (event, id, section, row_name, number, tier, x, y, seat_rank,
+                                 accessible, companion, restricted_view, channel, position)
+VALUES {rows};
+
+-- name: insert_seat
+INSERT INTO holdfast_seats (event, id, tier, channel) VALUES {rows};
+
+-- name: update_seat
+-- The guard is the seat as it was decided on: had anybody else had it meanwhile, no row matches.
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    until_ms BIGINT PATH '$[1]',
+    order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+    withdrawn BOOLEAN PATH '$[3]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[4]',
+    id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[5]',
+    was_hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]',
+    was_until_ms BIGINT PATH '$[7]',
+    was_order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[8]'
+)) AS n STRAIGHT_JOIN holdfast_seats s FORCE INDEX (PRIMARY)
+    ON s.event = n.event AND s.id = n.id AND s.hold <=> n.was_hold
+       AND s.until_ms = n.was_until_ms AND s.order_id <=> n.was_order_id
+SET s.hold = n.hold, s.until_ms = n.until_ms, s.order_id = n.order_id, s.withdrawn = n.withdrawn;
+
+-- name: insert_sold
+INSERT INTO holdfast_sold_seats (event, seat, order_id) VALUES {rows};
+
+-- name: delete_sold
+DELETE s FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    seat VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
+    order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]'
+)) AS n STRAIGHT_JOIN holdfast_sold_seats s FORCE INDEX (PRIMARY)
+    ON s.event = n.event AND s.seat = n.seat AND s.order_id = n.order_id;
+
+-- name: insert_pool
+INSERT INTO holdfast_pools (event, id, tier, channel, capacity, held, sold) VALUES {rows};
+
+-- name: update_pool
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    capacity BIGINT PATH '$[0]',
+    held BIGINT PATH '$[1]',
+    sold BIGINT PATH '$[2]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
+    id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[4]',
+    was_capacity BIGINT PATH '$[5]',
+    was_held BIGINT PATH '$[6]',
+    was_sold BIGINT PATH '$[7]'
+)) AS n STRAIGHT_JOIN holdfast_pools p FORCE INDEX (PRIMARY)
+    ON p.event = n.event AND p.id = n.id AND p.capacity = n.was_capacity AND p.held = n.was_held
+       AND p.sold = n.was_sold
+SET p.capacity = n.capacity, p.held = n.held, p.sold = n.sold;
+
+-- name: insert_claim
+INSERT INTO holdfast_claims (event, pool, hold, quantity, until_ms) VALUES {rows};
+
+-- name: update_claim
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    until_ms BIGINT PATH '$[0]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
+    pool VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
+    was_until_ms BIGINT PATH '$[4]'
+)) AS n STRAIGHT_JOIN holdfast_claims c FORCE INDEX (PRIMARY)
+    ON c.event = n.event AND c.pool = n.pool AND c.hold = n.hold AND c.until_ms = n.was_until_ms
+SET c.until_ms = n.until_ms;
+
+-- name: delete_claim
+DELETE c FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    pool VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
+    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]'
+)) AS n STRAIGHT_JOIN holdfast_claims c FORCE INDEX (PRIMARY)
+    ON c.event = n.event AND c.pool = n.pool AND c.hold = n.hold;
+
+-- name: insert_hold
+INSERT INTO holdfast_holds (event, id, buyer, state, seats, pools, units, amount, currency,
+                            placed_ms, soft_ms, hard_ms, extensions, version, order_id, until_ms)
+VALUES {rows};
+
+-- name: update_hold
+-- The fence: whoever acts on an older version of the hold matches no row.
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    soft_ms BIGINT PATH '$[1]',
+    hard_ms BIGINT PATH '$[2]',
+    extensions BIGINT PATH '$[3]',
+    version BIGINT PATH '$[4]',
+    order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[5]',
+    until_ms BIGINT PATH '$[6]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[7]',
+    id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[8]',
+    was_version BIGINT PATH '$[9]'
+)) AS n STRAIGHT_JOIN holdfast_holds h FORCE INDEX (PRIMARY)
+    ON h.event = n.event AND h.id = n.id AND h.version = n.was_version
+SET h.state = n.state, h.soft_ms = n.soft_ms, h.hard_ms = n.hard_ms, h.extensions = n.extensions,
+    h.version = n.version, h.order_id = n.order_id, h.until_ms = n.until_ms;
+
+-- name: insert_order
+INSERT INTO holdfast_orders (event, id, buyer, state, seats, pools, units, amount, currency,
+                             created_ms, hold, payment)
+VALUES {rows};
+
+-- name: update_order
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    payment VARCHAR(200) CHARACTER SET utf8mb4 PATH '$[1]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+    id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
+    was_state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[4]'
+)) AS n STRAIGHT_JOIN holdfast_orders o FORCE INDEX (PRIMARY)
+    ON o.event = n.event AND o.id = n.id AND o.state = n.was_state
+SET o.state = n.state, o.payment = n.payment;
+
+-- name: insert_record
+INSERT INTO holdfast_commands (event, id, digest, outcome, at_ms) VALUES {rows};
+
+-- name: old_records
+-- Two processes never wait for each other here: each takes what the other left.
+SELECT id FROM holdfast_commands FORCE INDEX (holdfast_commands_by_age)
+WHERE event = %s AND at_ms < %s ORDER BY at_ms LIMIT %s FOR UPDATE SKIP LOCKED;
+
+-- name: forget_records
+DELETE FROM holdfast_commands WHERE event = %s AND id IN ({keys});
+
+-- name: insert_counters
+INSERT INTO holdfast_counters (event, version, seq, capacity, sold, revenue)
+SELECT event, version, 0, 0, 0, 0 FROM holdfast_events WHERE event = %s AND version = %s;
+
+-- name: advance
+-- Last of all. A batch that was decided under an older configuration matches no row. The reply to
+-- the update carries LAST_INSERT_ID: neither server can return a column of an updated row.
+UPDATE holdfast_counters
+SET seq = LAST_INSERT_ID(seq + %s), version = %s, capacity = capacity + %s, sold = sold + %s,
+    revenue = revenue + %s
+WHERE event = %s AND version = %s;
+
+-- name: append
+INSERT INTO holdfast_log (event, seq, type, at_ms, data) VALUES {rows};
+
+-- name: summaries
+SELECT e.config, c.seq, c.capacity,
+       (SELECT CAST(COALESCE(SUM(h.units), 0) AS SIGNED) FROM holdfast_holds h
+        WHERE h.event = e.event AND h.until_ms > %s),
+       c.sold, c.revenue
+FROM holdfast_events e JOIN holdfast_counters c ON c.event = e.event
+WHERE e.event = COALESCE(%s, e.event) ORDER BY e.event;
+
+-- name: map_seats
+SELECT p.id, p.section, p.row_name, p.number, p.tier, p.x, p.y,
+       CASE WHEN s.order_id IS NOT NULL THEN 'sold'
+            WHEN s.until_ms > %s THEN 'held' ELSE 'available' END,
+       p.channel
+FROM holdfast_seat_plans p JOIN holdfast_seats s ON s.event = p.event AND s.id = p.id
+WHERE p.event = %s AND NOT s.withdrawn ORDER BY p.position;
+
+-- name: map_pools
+-- A pool's row counts every claim that is written; those past their deadline are free already.
+SELECT p.id, p.capacity,
+       CAST(p.capacity - p.held - p.sold + (
+           SELECT COALESCE(SUM(c.quantity), 0) FROM holdfast_claims c
+           WHERE c.event = p.event AND c.pool = p.id AND c.until_ms <= %s) AS SIGNED),
+       p.channel
+FROM holdfast_pools p WHERE p.event = %s ORDER BY p.id;
+
+-- name: log
+SELECT event, seq, type, at_ms, data FROM holdfast_log
+WHERE event = %s AND seq > %s ORDER BY seq LIMIT %s;
+
+-- name: due_events
+SELECT event FROM holdfast_counters c WHERE EXISTS (
+    SELECT 1 FROM holdfast_holds h WHERE h.event = c.event AND h.until_ms <= %s)
+ORDER BY event;
+
+-- name: heads
+SELECT event, seq FROM holdfast_counters;
+
+-- name: pulse
+-- One number for all events; it grows with whatever is committed.
+SELECT CAST(COALESCE(SUM(seq), 0) + COUNT(*) AS SIGNED) FROM holdfast_counters;
+
+-- name: census_counters
+SELECT seq, capacity, sold, revenue FROM holdfast_counters WHERE event = %s;
+
+-- name: census_seats
+SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+FROM holdfast_seats WHERE event = %s ORDER BY id;
+
+-- name: census_pools
+SELECT id, tier, capacity, held, sold, channel FROM holdfast_pools WHERE event = %s ORDER BY id;
+
+-- name: census_claims
+SELECT pool, hold, quantity, until_ms FROM holdfast_claims WHERE event = %s ORDER BY pool, hold;
+
+-- name: census_holds
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast_holds WHERE event = %s ORDER BY id;
+
+-- name: census_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+FROM holdfast_orders WHERE event = %s ORDER BY id;
+
+-- name: census_sold
+SELECT seat, order_id FROM holdfast_sold_seats WHERE event = %s ORDER BY seat;
+
+-- name: strays
+SELECT event FROM (
+    SELECT event FROM holdfast_counters UNION SELECT event FROM holdfast_seats
+    UNION SELECT event FROM holdfast_pools UNION SELECT event FROM holdfast_holds
+    UNION SELECT event FROM holdfast_orders UNION SELECT event FROM holdfast_log
+) AS known WHERE event NOT IN (SELECT event FROM holdfast_events) ORDER BY event;
+
+-- name: mend_lock
+-- Whoever mends stops the event's batches: each needs the counter before it can commit.
+SELECT seq FROM holdfast_counters WHERE event = %s FOR UPDATE;
+
+-- name: mend_seat
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    until_ms BIGINT PATH '$[1]',
+    order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
+    id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[4]'
+)) AS n STRAIGHT_JOIN holdfast_seats s FORCE INDEX (PRIMARY) ON s.event = n.event AND s.id = n.id
+SET s.hold = n.hold, s.until_ms = n.until_ms, s.order_id = n.order_id;
+
+-- name: mend_pool
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    held BIGINT PATH '$[0]',
+    sold BIGINT PATH '$[1]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+    id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]'
+)) AS n STRAIGHT_JOIN holdfast_pools p FORCE INDEX (PRIMARY) ON p.event = n.event AND p.id = n.id
+SET p.held = n.held, p.sold = n.sold;
+
+-- name: clear_claims
+DELETE FROM holdfast_claims WHERE event = %s;
+
+-- name: clear_sold
+DELETE FROM holdfast_sold_seats WHERE event = %s;
+
+-- name: mend_counters
+UPDATE holdfast_counters SET version = %s, capacity = %s, sold = %s, revenue = %s WHERE event = %s;
