@@ -7,49 +7,62 @@ import asyncio
 import os
 import random
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from holdfast.domain.model import FOREVER_MS, Best, Ranking, SeatPlan
-from holdfast.domain.outcomes import Created, Placed, Refused
+from holdfast.domain.outcomes import Created, Placed, Refused, Released
 from holdfast.domain.seating import House
 from holdfast.engine import Holdfast
+from holdfast.errors import SettingsError
+from holdfast.ids import Ids
+from holdfast.lab import baseline
+from holdfast.lab.crowd import run_writers
 
 TASKS = 1_000
 ROUNDS = 3
 ROW = 100
+PROCESSES = 4
+PACED_HOLDS_PER_SECOND = 4_000
 
 Progress = Callable[[str], None]
 Result = dict[str, Any]  # figures by name, ready for JSON
 
 
 class Bench:
-    """Each method is one measurement; `scale` 1.0 is the whole of it, less is a trial."""
+    """Each method is one measurement; `scale` 1.0 is the whole of it, less is a trial. Without a
+    store it runs on SQLite files in the folder; in a store, every event it makes is a new one."""
 
-    def __init__(self, folder: Path, progress: Progress, scale: float = 1.0) -> None:
+    def __init__(
+        self, store: str | None, folder: Path, progress: Progress, scale: float = 1.0
+    ) -> None:
+        self._store = store
         self._folder = folder
         self._progress = progress
         self._scale = scale
+        self._ids = Ids()
         self._files = 0
 
-    def url(self) -> str:
+    def _url(self) -> str:
         self._files += 1
-        return f"sqlite:///{self._folder / f'bench-{self._files}.db'}"
+        return self._store or f"sqlite:///{self._folder / f'bench-{self._files}.db'}"
 
-    def scaled(self, count: int, least: int) -> int:
+    def _event(self, name: str) -> str:
+        return f"bench-{name}-{self._ids.new()}"
+
+    def _scaled(self, count: int, least: int) -> int:
         return max(least, int(count * self._scale))
 
     async def group_commit(self) -> Result:
         """Single-seat holds through the public API, with group commit and with batches of one."""
         grouped, single = [], []
+        few, many = self._scaled(4_000, 500), self._scaled(60_000, 5_000)
         for turn in range(ROUNDS):
             self._progress(f"group commit, round {turn + 1} of {ROUNDS}")
-            single.append(await hold_rate(self.url(), self.scaled(4_000, 500), batch_max=1))
-            grouped.append(await hold_rate(self.url(), self.scaled(60_000, 5_000)))
+            single.append(await self._hold_rate(few, lambda _: 1, batch_max=1))
+            grouped.append(await self._hold_rate(many, lambda _: 1))
         ratios = [many / one for many, one in zip(grouped, single, strict=True)]
         return {
             "holds_per_second": round(statistics.median(grouped)),
@@ -58,18 +71,62 @@ class Bench:
             "tasks": TASKS,
         }
 
+    async def baskets(self) -> Result:
+        """Holds of 1 to 4 seats, against the best that one guarded update and insert for each
+        seat's hold, in a transaction of its own, can do over 1 to 32 connections."""
+        holds = self._scaled(30_000, 3_000)
+        rates, control = [], []
+        for turn in range(ROUNDS):
+            self._progress(f"baskets of 1 to 4 seats, round {turn + 1} of {ROUNDS}")
+            rates.append(await self._hold_rate(holds, lambda nth: nth % 4 + 1))
+            control.append(await self._baseline())
+        best = max(control, key=lambda each: each[1])
+        return {
+            "holds_per_second": round(statistics.median(rates)),
+            "one_transaction_each_per_second": round(best[1]),
+            "connections_of_the_best": best[0],
+            "ratio": round(statistics.median(rates) / best[1], 1),
+        }
+
+    async def _baseline(self) -> tuple[int, float]:
+        if self._store is None:
+            raise SettingsError("baskets compares with a database: name one with --store")
+        seconds = max(0.3, 1.5 * self._scale)
+        return await baseline.best_rate(self._store, seconds)
+
+    async def hot_pool(self) -> Result:
+        """A thousand buyers at once on one counter row."""
+        self._progress("hot pool")
+        holds = self._scaled(30_000, 3_000)
+        event = self._event("pool")
+        async with Holdfast.open(self._url(), upkeep=False) as shop:
+            pool = {"id": "stock", "capacity": 10 * holds, "tier": "any"}
+            await shop.create_event({"id": event, "prices": {"any": 100}, "pools": [pool]})
+            asks = iter(range(holds))
+
+            async def buyer(name: str) -> None:
+                for _ in asks:
+                    outcome = await shop.place_hold(event, buyer=name, pools={"stock": 1})
+                    assert isinstance(outcome, Placed), outcome
+
+            started = time.perf_counter()
+            await asyncio.gather(*(buyer(f"u{task}") for task in range(TASKS)))
+            elapsed = time.perf_counter() - started
+        return {"holds_per_second": round(holds / elapsed), "buyers": TASKS}
+
     async def refusals(self) -> Result:
         """A crowd that is refused: how fast, and what it leaves behind in memory."""
-        asks = self.scaled(1_000_000, 50_000)
-        async with Holdfast.open(self.url(), upkeep=False) as shop:
-            await new_event(shop, "hot", 1)
-            await shop.place_hold("hot", buyer="first", seats=["A-1-1"])
-            await refuse(shop, min(asks, 50_000))
+        asks = self._scaled(1_000_000, 50_000)
+        event = self._event("hot")
+        async with Holdfast.open(self._url(), upkeep=False) as shop:
+            await new_event(shop, event, 1)
+            await shop.place_hold(event, buyer="first", seats=["A-1-1"])
+            await refuse(shop, event, min(asks, 50_000))
             before = resident_bytes()
             started = time.perf_counter()
             for done in range(0, asks, 50_000):
                 self._progress(f"refusals, {done:,} of {asks:,}")
-                await refuse(shop, min(50_000, asks - done))
+                await refuse(shop, event, min(50_000, asks - done))
             elapsed = time.perf_counter() - started
             grown = resident_bytes() - before
         return {
@@ -79,19 +136,83 @@ class Bench:
         }
 
     async def processes(self) -> Result:
-        """Four processes that write the same file: does each get its share?"""
-        self._progress("four writing processes on one file")
-        url, count = self.url(), 4
+        """Four processes that write the same store: does each get its share?"""
+        self._progress("four writing processes")
         seconds = max(1.0, 5.0 * self._scale)
-        async with Holdfast.open(url, upkeep=False) as shop:
-            for writer in range(count):
-                await new_event(shop, f"share-{writer}", 200_000)
-        held = await asyncio.to_thread(run_writers, url, count, seconds)
+        held = [writer.held for writer in await self._writers(seconds, rate=0)]
         return {
-            "processes": count,
+            "processes": PROCESSES,
             "holds_per_second": round(sum(held) / seconds),
             "shares": [round(each / sum(held), 3) for each in held],
             "largest_to_smallest": round(max(held) / max(1, min(held)), 2),
+        }
+
+    async def paced(self) -> Result:
+        """Four processes on one event, together at a steady 4,000 holds a second: how long each
+        hold takes. On a server with a slow flush this shows what early lock release is for."""
+        self._progress(f"four processes at {PACED_HOLDS_PER_SECOND} holds a second")
+        seconds = max(2.0, 8.0 * self._scale)
+        writers = await self._writers(seconds, PACED_HOLDS_PER_SECOND // PROCESSES, shared=True)
+        latencies = sorted(latency for writer in writers for latency in writer.latencies_ms)
+        return {
+            "holds_per_second": round(len(latencies) / seconds),
+            "p50_ms": round(latencies[len(latencies) // 2], 1),
+            "p99_ms": round(latencies[len(latencies) * 99 // 100], 1),
+        }
+
+    async def _writers(self, seconds: float, rate: int, shared: bool = False) -> list[Any]:
+        url, seats = self._url(), 200_000
+        names = [self._event("shared")] * PROCESSES if shared else []
+        names = names or [self._event(f"share{nth}") for nth in range(PROCESSES)]
+        async with Holdfast.open(url, upkeep=False) as shop:
+            for name in dict.fromkeys(names):
+                await new_event(shop, name, seats)
+        parts = [range(nth, seats, PROCESSES) for nth in range(PROCESSES)]
+        return await asyncio.to_thread(run_writers, url, names, parts, seconds, rate)
+
+    async def large_event(self) -> Result:
+        """Hold and release in a small event and in one a hundred times as large, in turns."""
+        sizes = {"10,000": self._scaled(10_000, 1_000), "1,000,000": self._scaled(1_000_000, 1_000)}
+        rates: dict[str, list[float]] = {name: [] for name in sizes}
+        async with Holdfast.open(self._url(), upkeep=False) as shop:
+            events = {name: self._event("size") for name in sizes}
+            for name, seats in sizes.items():
+                self._progress(f"an event of {name} seats is being made")
+                await new_event(shop, events[name], seats)
+            for turn in range(ROUNDS):
+                for name, seats in sizes.items():
+                    self._progress(f"hold and release among {name}, round {turn + 1}")
+                    rates[name].append(await hold_and_release(shop, events[name], seats))
+        medians = {name: statistics.median(each) for name, each in rates.items()}
+        return {
+            **{f"pairs_per_second_of_{name}": round(each) for name, each in medians.items()},
+            "ratio": round(medians["1,000,000"] / medians["10,000"], 2),
+        }
+
+    async def long_log(self) -> Result:
+        """Hold and release in an event with a short log and in one with ten million facts."""
+        if self._store is None or not self._store.startswith("postgres"):
+            raise SettingsError("long_log fills a PostgreSQL log: name one with --store")
+        facts = self._scaled(10_000_000, 100_000)
+        rates: dict[str, list[float]] = {"short": [], "long": []}
+        async with Holdfast.open(self._store, upkeep=False) as shop:
+            events = {name: self._event(name) for name in rates}
+            for event in events.values():
+                await new_event(shop, event, 10_000)
+            for name, event in events.items():
+                self._progress(f"the {name} log is being filled")
+                rows = facts if name == "long" else 10_000
+                await baseline.fill_log(self._store, event, rows)
+            for turn in range(ROUNDS):
+                for name, event in events.items():
+                    self._progress(f"hold and release with a {name} log, round {turn + 1}")
+                    rates[name].append(await hold_and_release(shop, event, 10_000))
+        short, long = (statistics.median(each) for each in rates.values())
+        return {
+            "facts": facts,
+            "pairs_per_second_short_log": round(short),
+            "pairs_per_second_long_log": round(long),
+            "ratio": round(long / short, 2),
         }
 
     async def best_available(self) -> Result:
@@ -99,39 +220,73 @@ class Bench:
         result: Result = {"seats": 60_000}
         for percent in (0, 50, 98):
             self._progress(f"best available, {percent} % sold")
-            first, later = choice_millis(percent, self.scaled(200, 20))
+            first, later = choice_millis(percent, self._scaled(200, 20))
             result[f"first_choice_worst_ms_{percent}_percent_sold"] = round(max(first), 3)
             result[f"choice_p50_ms_{percent}_percent_sold"] = round(statistics.median(later), 3)
             result[f"choice_worst_ms_{percent}_percent_sold"] = round(max(later), 3)
         return result
 
+    async def _hold_rate(
+        self, holds: int, seats_of: Callable[[int], int], **settings: int
+    ) -> float:
+        """Holds a second, by a thousand tasks at once; the n-th of `seats_of(n)` seats."""
+        event = self._event("rate")
+        async with Holdfast.open(self._url(), upkeep=False, **settings) as shop:
+            await new_event(shop, event, sum(seats_of(nth) for nth in range(holds)))
+            seats = seat_ids(10**9)
+            asks = iter([[next(seats) for _ in range(seats_of(nth))] for nth in range(holds)])
 
-MEASUREMENTS = ("group_commit", "refusals", "processes", "best_available")
+            async def buyer(name: str) -> None:
+                for ask in asks:
+                    outcome = await shop.place_hold(event, buyer=name, seats=ask)
+                    assert isinstance(outcome, Placed), outcome
+
+            started = time.perf_counter()
+            await asyncio.gather(*(buyer(f"u{task}") for task in range(TASKS)))
+            return holds / (time.perf_counter() - started)
 
 
-async def hold_rate(url: str, holds: int, **settings: int) -> float:
-    """Holds a second of one seat each, by a thousand tasks at once."""
-    async with Holdfast.open(url, upkeep=False, **settings) as shop:
-        await new_event(shop, "rate", holds)
-        seats = seat_ids(holds)
-
-        async def buyer(name: str) -> None:
-            for seat in seats:
-                outcome = await shop.place_hold("rate", buyer=name, seats=[seat])
-                assert isinstance(outcome, Placed), outcome
-
-        started = time.perf_counter()
-        await asyncio.gather(*(buyer(f"u{task}") for task in range(TASKS)))
-        return holds / (time.perf_counter() - started)
+EMBEDDED = ("group_commit", "refusals", "processes", "hot_pool", "best_available")
+DATABASE = (
+    *("baskets", "hot_pool", "group_commit", "refusals", "processes", "paced"),
+    *("large_event", "best_available"),
+)
+EXTRA = ("long_log",)
+"""Only when asked for by name: it writes gigabytes."""
 
 
-async def refuse(shop: Holdfast, asks: int) -> None:
+def measurements(store: str | None) -> tuple[str, ...]:
+    embedded = store is None or store.startswith(("sqlite:", "memory:"))
+    return EMBEDDED if embedded else DATABASE
+
+
+async def refuse(shop: Holdfast, event: str, asks: int) -> None:
     async def buyer(name: str) -> None:
         for _ in range(asks // TASKS):
-            outcome = await shop.place_hold("hot", buyer=name, seats=["A-1-1"])
+            outcome = await shop.place_hold(event, buyer=name, seats=["A-1-1"])
             assert isinstance(outcome, Refused), outcome
 
     await asyncio.gather(*(buyer(f"u{task}") for task in range(TASKS)))
+
+
+async def hold_and_release(shop: Holdfast, event: str, seats: int) -> float:
+    """Pairs of a hold and its release a second, on seats all over the event."""
+    chance = random.Random(event)
+    pairs = 10_000
+
+    async def buyer(task: int) -> None:
+        # Every task has seats of its own, so that nobody is refused.
+        mine = range(task, seats, TASKS)
+        for _ in range(pairs // TASKS):
+            nth = chance.choice(mine)
+            name = f"A-{nth // ROW + 1}-{nth % ROW + 1}"
+            placed = await shop.place_hold(event, buyer=f"u{task}", seats=[name])
+            assert isinstance(placed, Placed), placed
+            assert isinstance(await shop.release_hold(placed.hold.id), Released)
+
+    started = time.perf_counter()
+    await asyncio.gather(*(buyer(task) for task in range(TASKS)))
+    return pairs / (time.perf_counter() - started)
 
 
 async def new_event(shop: Holdfast, event: str, seats: int) -> None:
@@ -149,32 +304,6 @@ def seat_ids(count: int) -> Iterator[str]:
 def resident_bytes() -> int:
     with open("/proc/self/statm", encoding="ascii") as pages:
         return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def run_writers(url: str, count: int, seconds: float) -> list[int]:
-    """Starts the writers, lets them begin together, and returns how much each has held."""
-    command = [sys.executable, "-m", "holdfast.lab.writer", url]
-    writers = [
-        subprocess.Popen(
-            [*command, f"share-{nth}", str(seconds)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for nth in range(count)
-    ]
-    held = []
-    for writer in writers:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    for writer in writers:
-        out, _ = writer.communicate(timeout=seconds + 60)
-        held.append(int(out.split()[-1]))
-    return held
 
 
 def choice_millis(percent: int, choices: int) -> tuple[list[float], list[float]]:

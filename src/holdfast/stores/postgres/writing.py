@@ -11,6 +11,9 @@ from holdfast.stores.postgres.errors import Connection
 from holdfast.stores.postgres.reading import SQL
 from holdfast.stores.rows import Write
 
+ROWS_MAX = 10_000
+"""In one statement: only a new event has more, and no statement may outlast its timeout."""
+
 
 class Writer:
     def __init__(self, db: Connection) -> None:
@@ -33,8 +36,8 @@ class Writer:
 
     async def _run(self, writes: Iterable[Write]) -> None:
         for query, bindings, guarded in writes:
-            if not bindings:
-                continue
-            tag = await self._db.execute(SQL[query], *map(list, zip(*bindings, strict=True)))
-            if guarded and int(tag.rpartition(" ")[2]) != len(bindings):
-                raise StoreBusy(f"{query}: a guarded row had changed meanwhile")
+            for start in range(0, len(bindings), ROWS_MAX):
+                part = bindings[start : start + ROWS_MAX]
+                tag = await self._db.execute(SQL[query], *map(list, zip(*part, strict=True)))
+                if guarded and int(tag.rpartition(" ")[2]) != len(part):
+                    raise StoreBusy(f"{query}: a guarded row had changed meanwhile")
