@@ -12,7 +12,7 @@ help: ## list the targets
 
 setup: $(STAMP) ## create .venv with the locked dependencies
 
-run: setup ## start the demo on http://127.0.0.1:8000 (PORT=9000 for another port)
+run: setup ## the demo: 10,000 buyers on five seats, in this terminal
 	@.venv/bin/holdfast demo $(if $(PORT),--port "$(PORT)") $(ARGS)
 
 test: setup services ## format, lint, types, then every test but the soak, on real services

@@ -11,7 +11,7 @@ from holdfast.settings import Settings
 from holdfast.upkeep.check import check_store
 from holdfast.wiring import make_store
 from tests import services
-from tests.servers import MissingServer, Postgres, own_server, running, stop_running
+from tests.servers import MariaDB, MissingServer, Postgres, own_server, running, stop_running
 
 START_MS = 1_790_000_000_000
 
@@ -50,10 +50,18 @@ def make_postgres(folder: Path, clock: Clock) -> Store:
     return FreshPostgres(server.url, Settings(store=server.url), clock)
 
 
+def make_mysql(folder: Path, clock: Clock) -> Store:
+    from tests.fresh import FreshMysql
+
+    server = running(MariaDB, innodb_flush_log_at_trx_commit="0", innodb_doublewrite="OFF")
+    return FreshMysql(server.url, Settings(store=server.url), clock)
+
+
 STORES: dict[str, Callable[[Path, Clock], Store]] = {
     "memory": make_memory,
     "sqlite": make_sqlite,
     "postgres": make_postgres,
+    "mysql": make_mysql,
 }
 SERVERS = ("postgres", "mysql")
 EVERY_STORE = [

@@ -1,5 +1,6 @@
 """Stores on a server that many tests share: each begins with empty tables."""
 
+from holdfast.stores.mysql import MysqlStore
 from holdfast.stores.postgres import PostgresStore
 
 TABLES = (
@@ -15,3 +16,12 @@ class FreshPostgres(PostgresStore):
         emptied = "; ".join(f"DELETE FROM holdfast.{table}" for table in TABLES)
         async with self._opened().acquire() as db:
             await db.execute(emptied)
+
+
+class FreshMysql(MysqlStore):
+    async def open(self) -> None:
+        await super().open()
+        async with self._transaction() as db:
+            for table in TABLES:
+                await db.execute(f"DELETE FROM holdfast_{table}")
+            await db.commit()

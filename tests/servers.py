@@ -153,6 +153,7 @@ class MariaDB(Server):
                     "--innodb-log-file-size=48M",
                 ]
             )
+        (self.folder / "init.sql").write_text("CREATE DATABASE IF NOT EXISTS holdfast;\n")
 
     @property
     def url(self) -> str:
@@ -163,6 +164,7 @@ class MariaDB(Server):
             "datadir": str(self.folder / "data"),
             "socket": str(self.folder / "socket"),
             "pid-file": str(self.folder / "pid"),
+            "init-file": str(self.folder / "init.sql"),
             "bind-address": "127.0.0.1",
             "port": str(self.port),
             "skip-name-resolve": "ON",

@@ -129,8 +129,10 @@ def test_only_the_wiring_names_a_store(module):
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_driver_is_seen_by_its_store_alone(driver):
+    """And by the lab's baseline, which measures what everybody else does with it."""
     users = [module for module, tree in TREES.items() if driver in foreign(tree)]
-    assert [module for module in users if not module.startswith(DRIVERS[driver])] == []
+    others = [module for module in users if not module.startswith(DRIVERS[driver])]
+    assert others in ([], ["lab.baseline"])
 
 
 def test_the_ports_are_made_of_the_core_alone():

@@ -1,5 +1,6 @@
 """Holdfast: holds and sells seats and stock to crowds, and cannot oversell."""
 
+from holdfast.domain.facts import Entry
 from holdfast.domain.model import (
     Best,
     Event,
@@ -23,13 +24,16 @@ from holdfast.domain.outcomes import (
     Refused,
     Released,
 )
+from holdfast.domain.views import SeatMap, Summary
 from holdfast.engine import Holdfast
 from holdfast.errors import (
+    CommitUnknown,
     HoldfastError,
     Invalid,
     NotOpen,
     Overloaded,
     SettingsError,
+    StoreBusy,
     StoreError,
     StoreUnavailable,
 )
@@ -40,8 +44,10 @@ __all__ = [
     "Best",
     "Cancelled",
     "Changed",
+    "CommitUnknown",
     "Confirmed",
     "Created",
+    "Entry",
     "Event",
     "EventState",
     "Expired",
@@ -61,7 +67,10 @@ __all__ = [
     "Reason",
     "Refused",
     "Released",
+    "SeatMap",
     "SettingsError",
+    "StoreBusy",
     "StoreError",
     "StoreUnavailable",
+    "Summary",
 ]

@@ -71,7 +71,7 @@ class Holdfast:
             batch_max=settings.batch_max,
             commands_max=settings.lane_max,
         )
-        self._lanes.shut("the shop is not open: use it inside `with Holdfast.open(...)`")
+        self._lanes.shut("the shop is not open: use it inside `async with Holdfast.open(...)`")
         self._announcer = Announcer(self.expire, store.due, settings.expire_seconds)
         self._upkeep = upkeep
         self._ids = Ids()
@@ -368,10 +368,11 @@ class Holdfast:
         return await self._opened().order(event, order) if event else None
 
     async def log(self, event: str, *, after: int = 0, limit: int = 100) -> list[Entry]:
-        """The facts with numbers above `after`, in order, none missing."""
+        """The facts with numbers above `after`, in order, none missing. A limit outside of 1 to
+        10,000 is taken as the nearest of the two."""
         with _checking() as faults:
-            faults.integer("after", after, -(2**63), 2**63)
-            faults.integer("limit", limit, -(2**63), 2**63)
+            faults.integer("after", after, -(2**62), 2**62)
+            faults.integer("limit", limit, -(2**62), 2**62)
         if not is_event_id(event):
             return []
         most = min(max(limit, 1), limits.LOG_PAGE_MAX)

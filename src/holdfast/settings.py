@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -45,15 +45,15 @@ def load_settings(
 ) -> Settings:
     """`given` is what the caller said himself; None there means that he said nothing."""
     environ = os.environ if environ is None else environ
-    values = _from_file(environ)
+    path, values = _from_file(environ)
+    sources = dict.fromkeys(values, str(path))
     for name in Settings.__struct_fields__:
         if text := environ.get(PREFIX + name.upper()):
-            values[name] = text
-    values.update((name, value) for name, value in (given or {}).items() if value is not None)
-    try:
-        settings = msgspec.convert(values, Settings, strict=False)
-    except msgspec.ValidationError as cause:
-        raise SettingsError(f"a setting is wrong: {_named(str(cause))}") from None
+            values[name], sources[name] = text, PREFIX + name.upper()
+    for name, value in (given or {}).items():
+        if value is not None:
+            values[name], sources[name] = value, "the call"
+    settings = Settings(**{name: _read(name, values[name], sources[name]) for name in values})
     if settings.sqlite_synchronous not in ("FULL", "NORMAL"):
         raise SettingsError(
             f"sqlite_synchronous must be FULL or NORMAL, not {settings.sqlite_synchronous!r}"
@@ -61,26 +61,31 @@ def load_settings(
     return settings
 
 
-def _named(problem: str) -> str:
-    """`... - at `$.lane_max`` as a person would look for it."""
-    what, _, path = problem.partition(" - at `$.")
-    name = path.rstrip("`")
-    return f"{name} ({PREFIX}{name.upper()}): {what}" if name else what
+def _read(name: str, value: Any, source: str) -> Any:  # of the setting's own type
+    kinds = get_type_hints(Settings, include_extras=True)
+    if name not in kinds:
+        known = ", ".join(kinds)
+        raise SettingsError(f"{source}: there is no setting {name!r}; known are {known}")
+    try:
+        return msgspec.convert(value, kinds[name], strict=False)
+    except msgspec.ValidationError as cause:
+        problem = str(cause).replace("Expected", "expected")
+        raise SettingsError(f"{source}: {name} = {value!r}: {problem}") from None
 
 
 def configured(name: str, environ: Mapping[str, str] | None = None) -> bool:
     """Whether somebody chose this setting, instead of its default."""
     environ = os.environ if environ is None else environ
-    return bool(environ.get(PREFIX + name.upper())) or name in _from_file(environ)
+    return bool(environ.get(PREFIX + name.upper())) or name in _from_file(environ)[1]
 
 
-def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
+def _from_file(environ: Mapping[str, str]) -> tuple[Path, dict[str, Any]]:
     named = environ.get(PREFIX + "CONFIG")
     path = Path(named or "holdfast.toml")
     if not named and not path.exists():
-        return {}
+        return path, {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as cause:
         raise SettingsError(f"cannot read {path}: {cause.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:

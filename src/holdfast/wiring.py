@@ -1,5 +1,6 @@
 """The only file that names concrete adapters: from an address to the thing itself."""
 
+import os
 from pathlib import Path
 
 from holdfast.errors import SettingsError
@@ -7,7 +8,10 @@ from holdfast.ports import Store
 from holdfast.settings import Settings
 from holdfast.stores import Clock, host_clock
 
-KNOWN_STORES = "memory://, sqlite:///path/to/file.db or postgresql://user@host/database"
+KNOWN_STORES = (
+    "memory://, sqlite:///path/to/file.db, postgresql://user@host/database "
+    "or mysql://user@host/database"
+)
 
 
 def make_store(settings: Settings, clock: Clock = host_clock) -> Store:
@@ -21,6 +25,8 @@ def make_store(settings: Settings, clock: Clock = host_clock) -> Store:
         return _sqlite(url.removeprefix("sqlite:///"), settings, clock)
     if url.startswith(("postgresql://", "postgres://")):
         return _postgres(url, settings, clock)
+    if url.startswith(("mysql://", "mariadb://")):
+        return _mysql(url, settings, clock)
     raise SettingsError(f"unknown store {url!r}: use {KNOWN_STORES}")
 
 
@@ -35,10 +41,24 @@ def _postgres(url: str, settings: Settings, clock: Clock) -> Store:
     return PostgresStore(url, settings, None if clock is host_clock else clock)
 
 
+def _mysql(url: str, settings: Settings, clock: Clock) -> Store:
+    try:
+        from holdfast.stores.mysql import MysqlStore
+    except ImportError:
+        raise SettingsError(
+            "MySQL and MariaDB need their driver: pip install 'holdfast[mysql]'"
+        ) from None
+    return MysqlStore(url, settings, None if clock is host_clock else clock)
+
+
 def _sqlite(path: str, settings: Settings, clock: Clock) -> Store:
     # Imported when asked for: a store's driver is nobody's business who uses another store.
     from holdfast.stores.sqlite import SqliteStore
 
+    try:
+        os.fsencode(path).decode()
+    except UnicodeError:
+        raise SettingsError(f"{path!r} cannot be the name of a file") from None
     if ":memory:" in path:
         raise SettingsError("for a store in memory use memory://")
     if not path or path.endswith("/"):

@@ -127,18 +127,21 @@ async def test_lapsed_claims_come_back_when_stock_is_short_and_are_announced_fir
     assert (await pools_left(shop))["floor"] == 9
 
 
-async def test_only_as_many_lapsed_claims_as_needed_come_back_the_oldest_first(shop, clock):
+@pytest.mark.parametrize(("quantity", "reclaimed"), [(1, 1), (2, 1), (3, 2), (4, 2), (10, 5)])
+async def test_only_as_many_lapsed_claims_as_needed_come_back_the_oldest_first(
+    shop, clock, quantity, reclaimed
+):
     await on_sale(shop)
     holds = []
     for _ in range(5):
         holds.append((await held(shop, "ann", pools={"floor": 2})).id)
         clock.advance(1)
     clock.advance(SOFT_MS)
-    await held(shop, "bob", id="b", pools={"floor": 3})
+    await held(shop, "bob", id="b", pools={"floor": quantity})
     expired = [fact.data["hold"] for fact in await log(shop) if fact.type == "hold.expired"]
-    assert expired == holds[:2]
-    assert await claims(shop) == {holds[2]: 2, holds[3]: 2, holds[4]: 2, "e1.b": 3}
-    assert (await pools_left(shop))["floor"] == 7
+    assert expired == holds[:reclaimed]
+    assert await claims(shop) == dict.fromkeys(holds[reclaimed:], 2) | {"e1.b": quantity}
+    assert (await pools_left(shop))["floor"] == 10 - quantity
 
 
 async def test_live_claims_never_come_back_however_short_the_stock(shop, clock):

@@ -77,7 +77,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return REFUSED
     except OSError as trouble:
         hush_stdout()
-        complain(str(trouble))
+        where = f"{trouble.filename}: " if trouble.filename else ""
+        complain(f"{where}{trouble.strerror or trouble}")
         return REFUSED
     return code if isinstance(code, int) else 0
 

@@ -23,7 +23,7 @@ SUFFIXES = ("", "-wal", "-shm", "-turn")
 BUYERS = 10_000
 SEATS = 5
 
-EVENT = "opening-night"
+EVENT = "demo-night"
 HOUSE = {
     "id": EVENT,
     "name": "Opening night",

@@ -1,6 +1,7 @@
 """holdfast events: what is on sale, and how it stands."""
 
 import asyncio
+import codecs
 import sys
 from collections import Counter
 from pathlib import Path
@@ -59,7 +60,7 @@ def create(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create an event from a file, described as for POST /v1/events.
+    """Create an event from a file, described as in docs/events.md.
 
     Example: holdfast events create opening-night.json
 
@@ -169,8 +170,10 @@ async def _summary(shop: Holdfast, event: str) -> Summary:
 
 def _read_file(name: str) -> Any:  # any JSON value; the engine says what is wrong with it
     try:
+        if name == "-" and sys.stdin is None:
+            raise Failed("there is nothing on stdin to read")
         with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
-            text = file.read(EVENT_FILE_BYTES_MAX + 1)
+            text = file.read(EVENT_FILE_BYTES_MAX + 1).removeprefix(codecs.BOM_UTF8)
     except OSError as cause:
         raise Failed(f"cannot read {name}: {cause.strerror}") from None
     except ValueError:

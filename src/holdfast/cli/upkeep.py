@@ -21,6 +21,7 @@ from holdfast.engine import Holdfast
 from holdfast.settings import load_settings
 from holdfast.upkeep.check import Checked, check_store
 from holdfast.upkeep.repair import Repaired, repair_store
+from holdfast.wiring import make_store
 
 EventOption = Annotated[str | None, typer.Option("--event", metavar="ID", help="This event alone.")]
 
@@ -77,8 +78,8 @@ def repair(store: StoreOption = None, event: EventOption = None) -> int:
 
 
 async def _migrate(store: str | None) -> tuple[str, list[str]]:
-    async with Holdfast.open(store, upkeep=False) as shop:
-        return shop.store.url, await shop.store.migrate()
+    migrated = make_store(load_settings({"store": store}))
+    return migrated.url, await migrated.migrate()
 
 
 async def _check(store: str | None, event: str | None) -> tuple[str, list[Checked]]:

@@ -19,10 +19,12 @@ from holdfast.domain.model import (
     Event,
     Hold,
     HoldState,
+    Millis,
     Order,
     OrderState,
     Pool,
     Seat,
+    instant,
 )
 from holdfast.domain.views import Census
 
@@ -35,6 +37,8 @@ class Drift(msgspec.Struct, frozen=True):
     expected: str
     found: str
     mendable: bool = True
+    doubtful: bool = False
+    """The truth itself is in doubt: holds, orders or the log do not tell the same."""
 
     def __str__(self) -> str:
         return f"{self.event}: {self.where}: expected {self.expected}, found {self.found}"
@@ -50,6 +54,8 @@ class Corrections(msgspec.Struct, frozen=True):
     pools: list[Pool]
     claims: list[Claim]
     sold_seats: dict[str, str]
+    deadlines: list[tuple[str, Millis | None]]
+    """Of the holds whose row says otherwise."""
     capacity: int
     sold: int
     revenue: int
@@ -57,7 +63,12 @@ class Corrections(msgspec.Struct, frozen=True):
 
 
 def audit(census: Census) -> list[Drift]:
-    return [*_oversold(census), *_unknown_units(census), *_differences(census)]
+    return [
+        *_oversold(census),
+        *_unknown_units(census),
+        *_misplaced_seats(census),
+        *_differences(census),
+    ]
 
 
 def corrections(census: Census) -> Corrections:
@@ -71,6 +82,7 @@ def corrections(census: Census) -> Corrections:
         pools=[pool for pool, was in derived.pools(census.pools) if pool != was],
         claims=derived.claims,
         sold_seats={seat: order.id for seat, order in derived.sold_to.items()},
+        deadlines=[(id, right) for id, right, _ in derived.deadlines(census)],
         capacity=derived.capacity,
         sold=derived.sold,
         revenue=derived.revenue,
@@ -127,6 +139,13 @@ class _Derived:
                 right = replace(seat, hold=None, until_ms=0, order=None)
             yield right, seat
 
+    def deadlines(self, census: Census) -> Iterable[tuple[str, Millis | None, Millis | None]]:
+        """Holds whose row says another deadline than follows: which, what follows, what it says."""
+        for hold in census.holds:
+            right = hold.until_ms if hold.open else None
+            if (said := census.deadlines.get(hold.id)) != right:
+                yield hold.id, right, said
+
     def pool(self, pool: Pool) -> Pool:
         return replace(pool, held=self._claimed[pool.id], sold=self._bought[pool.id])
 
@@ -156,6 +175,10 @@ def _differences(census: Census) -> list[Drift]:
         if right != was
     ]
     found += _claim_drift(event, derived.claims, census.claims)
+    found += [
+        Drift(event, f"deadline of hold {id}", _when(right), _when(said))
+        for id, right, said in derived.deadlines(census)
+    ]
     backstop = {seat: order.id for seat, order in derived.sold_to.items()}
     for seat in sorted(backstop.keys() | census.sold_seats.keys()):
         right_order, order = backstop.get(seat), census.sold_seats.get(seat)
@@ -185,14 +208,39 @@ def _claim_drift(event: str, right: list[Claim], found: list[Claim]) -> list[Dri
     ]
 
 
+def _misplaced_seats(census: Census) -> list[Drift]:
+    """Seats that are not what their plan says, and withdrawn seats that somebody has."""
+    event = census.event.id
+    seats = {seat.id: (seat.tier, seat.channel) for seat in census.seats}
+    found = [
+        Drift(event, f"plan of seat {id}", str(seats.get(id)), str(census.plans.get(id)), False)
+        for id in sorted(seats.keys() | census.plans.keys())
+        if seats.get(id) != census.plans.get(id)
+    ]
+    owned = {seat for order in census.orders if order.sold for seat in order.seats}
+    owned |= {seat for hold in census.holds if hold.live(census.now) for seat in hold.seats}
+    return found + [
+        Drift(event, f"seat {seat.id}", "on sale, for somebody has it", "withdrawn", False)
+        for seat in census.seats
+        if seat.withdrawn and seat.id in owned
+    ]
+
+
+def _when(at_ms: Millis | None) -> str:
+    return "none" if at_ms is None else instant(at_ms).isoformat(timespec="milliseconds")
+
+
 def _share(claim: Claim | None) -> str:
-    return f"{claim.quantity} until {claim.until_ms}" if claim else "nothing"
+    return f"{claim.quantity} until {_when(claim.until_ms)}" if claim else "nothing"
 
 
 def _owner(seat: Seat) -> str:
     if seat.order is not None:
-        return f"sold to {seat.order}"
-    return f"held by {seat.hold} until {seat.until_ms}" if seat.hold is not None else "free"
+        held = f", held by {seat.hold}" if seat.hold is not None else ""
+        return f"sold to {seat.order}{held}"
+    if seat.hold is None and seat.until_ms == 0:
+        return "free"
+    return f"held by {seat.hold or 'nobody'} until {_when(seat.until_ms)}"
 
 
 def _oversold(census: Census) -> list[Drift]:
@@ -240,6 +288,16 @@ HOLD_STATES = {
 }
 
 
+class Told(msgspec.Struct, frozen=True):
+    """A hold or an order as the log tells it."""
+
+    state: str
+    buyer: str
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: int
+
+
 class LogAudit:
     """Replays a log page by page: numbers without a gap, no unit with two owners at a time, and
     in the end the same holds and orders as the rows have."""
@@ -247,8 +305,8 @@ class LogAudit:
     def __init__(self, event: str) -> None:
         self.event = event
         self.seq = 0
-        self.holds: dict[str, HoldState] = {}
-        self.orders: dict[str, OrderState] = {}
+        self.holds: dict[str, Told] = {}
+        self.orders: dict[str, Told] = {}
         self.owner: dict[str, str] = {}
         self.found: list[Drift] = []
 
@@ -264,19 +322,25 @@ class LogAudit:
         data = entry.data
         hold: str | None = data.get("hold")
         order: str = data.get("order", "")
-        seats: list[str] = data.get("seats", [])
+        told = Told(
+            state="",
+            buyer=data.get("buyer", ""),
+            seats=tuple(data.get("seats", ())),
+            pools=data.get("pools", {}),
+            amount=data.get("amount", 0),
+        )
         if hold is not None and (state := HOLD_STATES.get(entry.type)):
-            self.holds[hold] = state
+            self.holds[hold] = replace(told, state=state)
         if entry.type == facts.ORDER_CONFIRMED:
-            self.orders[order] = OrderState.CONFIRMED
-            self._move(entry, seats, (None, hold), order)
+            self.orders[order] = replace(told, state=OrderState.CONFIRMED)
+            self._move(entry, told.seats, (None, hold), order)
         elif entry.type == facts.ORDER_CANCELLED:
-            self.orders[order] = OrderState.CANCELLED
-            self._move(entry, seats, (order,), None)
+            self.orders[order] = replace(told, state=OrderState.CANCELLED)
+            self._move(entry, told.seats, (order,), None)
         elif entry.type == facts.HOLD_PLACED:
-            self._move(entry, seats, (None,), hold)
+            self._move(entry, told.seats, (None,), hold)
         elif entry.type in (facts.HOLD_RELEASED, facts.HOLD_EXPIRED):
-            self._move(entry, seats, (hold,), None)
+            self._move(entry, told.seats, (hold,), None)
 
     def _move(
         self, entry: Entry, seats: Iterable[str], before: tuple[str | None, ...], to: str | None
@@ -284,7 +348,7 @@ class LogAudit:
         for seat in seats:
             if (owner := self.owner.get(seat)) not in before:
                 expected = " or ".join(str(each or "nobody") for each in before)
-                self._add(f"log {entry.seq}, seat {seat}", expected, str(owner))
+                self._add(f"log {entry.seq}, seat {seat}", expected, str(owner or "nobody"))
             if to is None:
                 self.owner.pop(seat, None)
             else:
@@ -293,17 +357,27 @@ class LogAudit:
     def finish(self, census: Census) -> list[Drift]:
         if self.seq != census.seq:
             self._add("log", f"{census.seq} facts", f"{self.seq}")
-        for hold in census.holds:
-            if (told := self.holds.pop(hold.id, None)) is not hold.state:
-                self._add(f"hold {hold.id}", f"{told} by the log", hold.state)
-        for order in census.orders:
-            if (said := self.orders.pop(order.id, None)) is not order.state:
-                self._add(f"order {order.id}", f"{said} by the log", order.state)
-        for id, state in (*self.holds.items(), *self.orders.items()):
-            # A hold that lived only in a gate is known from its order alone.
-            if state is not HoldState.CONFIRMED:
-                self._add(id, f"{state} by the log", "no row")
+        for kind, rows, told in (
+            ("hold", census.holds, self.holds),
+            ("order", census.orders, self.orders),
+        ):
+            for row in rows:
+                self._compare(f"{kind} {row.id or '(without an id)'}", told.pop(row.id, None), row)
+            for id, left in told.items():
+                # A hold that lived only in a gate is known from its order alone.
+                if kind == "order" or left.state != HoldState.CONFIRMED:
+                    self._add(f"{kind} {id}", f"{left.state} by the log", "no row")
         return self.found
 
+    def _compare(self, where: str, told: Told | None, row: Hold | Order) -> None:
+        if told is None:
+            self._add(where, "a fact on the log", "none")
+            return
+        for name in Told.__struct_fields__:
+            said, is_now = getattr(told, name), getattr(row, name)
+            if said != is_now:
+                self._add(f"{name} of {where}", f"{said} by the log", str(is_now))
+
     def _add(self, where: str, expected: str, found: str) -> None:
-        self.found.append(Drift(self.event, where, expected, found, mendable=False))
+        doubt = Drift(self.event, where, expected, found, mendable=False, doubtful=True)
+        self.found.append(doubt)

@@ -36,7 +36,9 @@ class Faults:
             self.found.append(Fault(path, problem, shown))
 
     def integer(self, path: str, raw: object, least: int, most: int) -> int:
-        if not isinstance(raw, int) or isinstance(raw, bool):
+        if raw is None:
+            self.add(path, "is missing: a whole number")
+        elif not isinstance(raw, int) or isinstance(raw, bool):
             self.add(path, "must be a whole number", raw)
         elif not least <= raw <= most:
             self.add(path, f"must be from {least} to {most}", raw)
@@ -76,8 +78,12 @@ class Faults:
         return raw
 
     def event_id(self, path: str, raw: object) -> str:
+        if raw is None:
+            self.add(path, "is missing")
+            return "?"
         if not isinstance(raw, str) or not EVENT_ID.fullmatch(raw):
-            self.add(path, "must be 1 to 64 letters, digits, '-' or '_'", raw)
+            rule = "must be 1 to 64 letters, digits, '-' or '_', beginning with a letter or digit"
+            self.add(path, rule, raw)
             return "?"
         return raw
 

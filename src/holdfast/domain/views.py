@@ -76,3 +76,7 @@ class Census(msgspec.Struct, frozen=True):
     orders: list[Order]
     sold_seats: dict[str, str]
     """Seat to order: the backstop's rows."""
+    deadlines: dict[str, Millis]
+    """Of the holds that the store counts as open: what summaries, caps and upkeep go by."""
+    plans: dict[str, tuple[str, str | None]]
+    """Tier and channel of each seat by its plan."""

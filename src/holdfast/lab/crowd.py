@@ -21,8 +21,10 @@ def run_writers(
     holds the seats of its part one by one: as fast as it can, or at a steady rate."""
     writers = [
         subprocess.Popen(
-            [sys.executable, "-m", "holdfast.lab.writer", event, str(seconds), str(rate)]
-            + [str(part.start), str(part.stop), str(part.step)],
+            [
+                *(sys.executable, "-m", "holdfast.lab.writer", event, str(seconds), str(rate)),
+                *map(str, (part.start, part.stop, part.step)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

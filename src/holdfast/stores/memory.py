@@ -280,6 +280,8 @@ class MemoryStore:
             holds=list(rows.holds.values()),
             orders=list(rows.orders.values()),
             sold_seats=dict(rows.sold_seats),
+            deadlines={id: hold.until_ms for id, hold in rows.open.items()},
+            plans={id: (plan.tier, plan.channel) for id, plan in rows.plans.items()},
         )
 
     async def strays(self) -> list[str]:

@@ -63,16 +63,20 @@ def to_claim(row: Row) -> Claim:
 
 def to_hold(row: Row) -> Hold:
     id, event, buyer, state, seats, pools, *rest = row
-    return Hold(
-        id, event, buyer, _HOLD_STATES[state], _read_seats(seats), _read_pools(pools), *rest
-    )
+    try:
+        units = (_read_seats(seats), _read_pools(pools))
+        return Hold(id, event, buyer, _HOLD_STATES[state], *units, *rest)
+    except (ValueError, KeyError, TypeError) as cause:
+        raise ValueError(f"hold {id}: {cause}") from cause
 
 
 def to_order(row: Row) -> Order:
     id, event, buyer, state, seats, pools, *rest = row
-    return Order(
-        id, event, buyer, _ORDER_STATES[state], _read_seats(seats), _read_pools(pools), *rest
-    )
+    try:
+        units = (_read_seats(seats), _read_pools(pools))
+        return Order(id, event, buyer, _ORDER_STATES[state], *units, *rest)
+    except (ValueError, KeyError, TypeError) as cause:
+        raise ValueError(f"order {id}: {cause}") from cause
 
 
 def to_plan(row: Row) -> SeatPlan:
@@ -84,6 +88,11 @@ def to_plan(row: Row) -> SeatPlan:
 def to_record(row: Row) -> Record:
     id, digest, outcome = row
     return Record(id, digest, _read_outcome(outcome))
+
+
+def to_plan_traits(row: Row) -> tuple[str, tuple[str, str | None]]:
+    id, tier, channel = row
+    return id, (tier, channel)
 
 
 def to_head(row: Row) -> tuple[str, int]:
@@ -163,6 +172,8 @@ def mending(event: str, fixes: Corrections) -> Iterator[Write]:
     claims = [(event, c.pool, c.hold, c.quantity, c.until_ms) for c in fixes.claims]
     yield Write("insert_claim", claims)
     yield Write("insert_sold", [(event, *sold) for sold in sorted(fixes.sold_seats.items())])
+    deadlines = [(until, event, id) for id, until in fixes.deadlines]
+    yield Write("mend_deadline", deadlines)
     config = (fixes.event.version, to_json(fixes.event), event, fixes.was_version)
     yield Write("update_event", [config], True)
     counts = (fixes.capacity, fixes.sold, fixes.revenue)

@@ -16,10 +16,16 @@ class Repaired(msgspec.Struct, frozen=True):
 
 
 async def repair_store(store: Store, only: str | None = None) -> list[Repaired]:
+    """Mends event by event. Where holds or orders themselves are in doubt nothing is mended: what
+    follows from a wrong order would be wrong too."""
     repaired = []
-    drifted = [checked.event async for checked in check_store(store, only) if checked.drift]
-    for event in drifted:
-        fixed = await store.mend(event)
-        left = [drift async for after in check_store(store, event) for drift in after.drift]
-        repaired.append(Repaired(event, fixed, left))
+    drifted = [checked async for checked in check_store(store, only) if checked.drift]
+    for checked in drifted:
+        doubts = [drift for drift in checked.drift if drift.doubtful]
+        if doubts:
+            repaired.append(Repaired(checked.event, [], checked.drift))
+            continue
+        fixed = await store.mend(checked.event)
+        left = [drift async for after in check_store(store, checked.event) for drift in after.drift]
+        repaired.append(Repaired(checked.event, fixed, left))
     return repaired

@@ -36,6 +36,11 @@ SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
 FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
 FOR UPDATE SKIP LOCKED;
 
+-- name: unlocked
+-- Run where it commits at once: nothing stays locked.
+SELECT id FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
+FOR UPDATE SKIP LOCKED;
+
 -- name: seats_now
 SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
 FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
@@ -75,7 +80,7 @@ WHERE event = %s AND payment IN ({keys});
 SELECT c.pool, c.hold, c.quantity, c.until_ms
 FROM JSON_TABLE(%s, '$[*]' COLUMNS (
     pool VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
-    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]'
+    hold VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[1]'
 )) AS share STRAIGHT_JOIN holdfast_claims c FORCE INDEX (PRIMARY)
     ON c.event = %s AND c.pool = share.pool AND c.hold = share.hold;
 
@@ -101,7 +106,7 @@ FROM holdfast_orders FORCE INDEX (holdfast_orders_by_buyer)
 WHERE event = %s AND buyer IN ({keys}) AND state IN ('confirmed', 'captured') GROUP BY buyer;
 
 -- name: house
-SELECT id, section, row_name, number, tier, x, y, seat_rank, accessible, companion,
+SELECT id, section, `row`, number, tier, x, y, `rank`, `accessible`, companion,
        restricted_view, channel
 FROM holdfast_seat_plans WHERE event = %s ORDER BY position;
 
@@ -124,8 +129,8 @@ UPDATE holdfast_events SET version = %s, config = %s WHERE event = %s AND versio
 SELECT COALESCE(MAX(position), 0) FROM holdfast_seat_plans WHERE event = %s;
 
 -- name: insert_plan
-INSERT INTO holdfast_seat_plans (event, id, section, row_name, number, tier, x, y, seat_rank,
-                                 accessible, companion, restricted_view, channel, position)
+INSERT INTO holdfast_seat_plans (event, id, section, `row`, number, tier, x, y, `rank`,
+                                 `accessible`, companion, restricted_view, channel, position)
 VALUES {rows};
 
 -- name: insert_seat
@@ -134,15 +139,15 @@ INSERT INTO holdfast_seats (event, id, tier, channel) VALUES {rows};
 -- name: update_seat
 -- The guard is the seat as it was decided on: had anybody else had it meanwhile, no row matches.
 UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
-    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    hold VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[0]',
     until_ms BIGINT PATH '$[1]',
-    order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+    order_id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[2]',
     withdrawn BOOLEAN PATH '$[3]',
     event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[4]',
     id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[5]',
-    was_hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]',
+    was_hold VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[6]',
     was_until_ms BIGINT PATH '$[7]',
-    was_order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[8]'
+    was_order_id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[8]'
 )) AS n STRAIGHT_JOIN holdfast_seats s FORCE INDEX (PRIMARY)
     ON s.event = n.event AND s.id = n.id AND s.hold <=> n.was_hold
        AND s.until_ms = n.was_until_ms AND s.order_id <=> n.was_order_id
@@ -155,7 +160,7 @@ INSERT INTO holdfast_sold_seats (event, seat, order_id) VALUES {rows};
 DELETE s FROM JSON_TABLE(%s, '$[*]' COLUMNS (
     event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
     seat VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
-    order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]'
+    order_id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[2]'
 )) AS n STRAIGHT_JOIN holdfast_sold_seats s FORCE INDEX (PRIMARY)
     ON s.event = n.event AND s.seat = n.seat AND s.order_id = n.order_id;
 
@@ -185,7 +190,7 @@ UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
     until_ms BIGINT PATH '$[0]',
     event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
     pool VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
-    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
+    hold VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[3]',
     was_until_ms BIGINT PATH '$[4]'
 )) AS n STRAIGHT_JOIN holdfast_claims c FORCE INDEX (PRIMARY)
     ON c.event = n.event AND c.pool = n.pool AND c.hold = n.hold AND c.until_ms = n.was_until_ms
@@ -195,7 +200,7 @@ SET c.until_ms = n.until_ms;
 DELETE c FROM JSON_TABLE(%s, '$[*]' COLUMNS (
     event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
     pool VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
-    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]'
+    hold VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[2]'
 )) AS n STRAIGHT_JOIN holdfast_claims c FORCE INDEX (PRIMARY)
     ON c.event = n.event AND c.pool = n.pool AND c.hold = n.hold;
 
@@ -212,10 +217,10 @@ UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
     hard_ms BIGINT PATH '$[2]',
     extensions BIGINT PATH '$[3]',
     version BIGINT PATH '$[4]',
-    order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[5]',
+    order_id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[5]',
     until_ms BIGINT PATH '$[6]',
     event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[7]',
-    id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[8]',
+    id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[8]',
     was_version BIGINT PATH '$[9]'
 )) AS n STRAIGHT_JOIN holdfast_holds h FORCE INDEX (PRIMARY)
     ON h.event = n.event AND h.id = n.id AND h.version = n.was_version
@@ -232,7 +237,7 @@ UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
     state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
     payment VARCHAR(200) CHARACTER SET utf8mb4 PATH '$[1]',
     event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
-    id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
+    id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[3]',
     was_state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[4]'
 )) AS n STRAIGHT_JOIN holdfast_orders o FORCE INDEX (PRIMARY)
     ON o.event = n.event AND o.id = n.id AND o.state = n.was_state
@@ -251,7 +256,7 @@ DELETE FROM holdfast_commands WHERE event = %s AND id IN ({keys});
 
 -- name: insert_counters
 INSERT INTO holdfast_counters (event, version, seq, capacity, sold, revenue)
-SELECT event, version, 0, 0, 0, 0 FROM holdfast_events WHERE event = %s AND version = %s;
+VALUES (%s, %s, 0, 0, 0, 0);
 
 -- name: advance
 -- Last of all. A batch that was decided under an older configuration matches no row. The reply to
@@ -273,7 +278,7 @@ FROM holdfast_events e JOIN holdfast_counters c ON c.event = e.event
 WHERE e.event = COALESCE(%s, e.event) ORDER BY e.event;
 
 -- name: map_seats
-SELECT p.id, p.section, p.row_name, p.number, p.tier, p.x, p.y,
+SELECT p.id, p.section, p.`row`, p.number, p.tier, p.x, p.y,
        CASE WHEN s.order_id IS NOT NULL THEN 'sold'
             WHEN s.until_ms > %s THEN 'held' ELSE 'available' END,
        p.channel
@@ -331,11 +336,15 @@ FROM holdfast_orders WHERE event = %s ORDER BY id;
 SELECT seat, order_id FROM holdfast_sold_seats WHERE event = %s ORDER BY seat;
 
 -- name: strays
+-- Events of which some rows are there but not their own: the event, and its counter.
 SELECT event FROM (
-    SELECT event FROM holdfast_counters UNION SELECT event FROM holdfast_seats
-    UNION SELECT event FROM holdfast_pools UNION SELECT event FROM holdfast_holds
-    UNION SELECT event FROM holdfast_orders UNION SELECT event FROM holdfast_log
-) AS known WHERE event NOT IN (SELECT event FROM holdfast_events) ORDER BY event;
+    SELECT event FROM holdfast_events UNION SELECT event FROM holdfast_counters
+    UNION SELECT event FROM holdfast_seats UNION SELECT event FROM holdfast_pools
+    UNION SELECT event FROM holdfast_holds UNION SELECT event FROM holdfast_orders
+    UNION SELECT event FROM holdfast_log
+) AS known
+WHERE event NOT IN (SELECT event FROM holdfast_events)
+   OR event NOT IN (SELECT event FROM holdfast_counters) ORDER BY event;
 
 -- name: mend_lock
 -- Whoever mends stops the event's batches: each needs the counter before it can commit.
@@ -343,9 +352,9 @@ SELECT seq FROM holdfast_counters WHERE event = %s FOR UPDATE;
 
 -- name: mend_seat
 UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
-    hold VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    hold VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[0]',
     until_ms BIGINT PATH '$[1]',
-    order_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+    order_id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[2]',
     event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
     id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[4]'
 )) AS n STRAIGHT_JOIN holdfast_seats s FORCE INDEX (PRIMARY) ON s.event = n.event AND s.id = n.id
@@ -368,3 +377,17 @@ DELETE FROM holdfast_sold_seats WHERE event = %s;
 
 -- name: mend_counters
 UPDATE holdfast_counters SET version = %s, capacity = %s, sold = %s, revenue = %s WHERE event = %s;
+
+-- name: census_deadlines
+SELECT id, until_ms FROM holdfast_holds WHERE event = %s AND until_ms IS NOT NULL;
+
+-- name: census_plans
+SELECT id, tier, channel FROM holdfast_seat_plans WHERE event = %s;
+
+-- name: mend_deadline
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    until_ms BIGINT PATH '$[0]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
+    id VARCHAR(200) CHARACTER SET utf8mb4 PATH '$[2]'
+)) AS n STRAIGHT_JOIN holdfast_holds h FORCE INDEX (PRIMARY) ON h.event = n.event AND h.id = n.id
+SET h.until_ms = n.until_ms;

@@ -4,7 +4,8 @@
 --
 -- Ids and labels are VARBINARY holding UTF-8: compared byte by byte, blanks at the end included.
 -- The two servers have no collation in common that does so. Four bytes for each character that
--- Holdfast allows: 64 in an id or label, 128 in a buyer, 200 in a payment.
+-- Holdfast allows: 64 in a label, 128 in a buyer, 200 in a payment. Holds, orders and commands have
+-- ASCII ids of at most 129 characters, `{event}.{id}`.
 --
 -- No foreign keys: their checks lock rows that no batch has named. DDL is not transactional here,
 -- so every step may be run again.
@@ -50,18 +51,18 @@ CREATE TABLE IF NOT EXISTS holdfast_seats (
 ) ENGINE = InnoDB;
 
 -- Where a seat is and whom it is for: written once, read for the map and for best available.
--- RANK and ROW are words of MySQL's own.
+-- The names in quotes are words of SQL on these servers.
 CREATE TABLE IF NOT EXISTS holdfast_seat_plans (
     event           VARBINARY(64) NOT NULL,
     id              VARBINARY(256) NOT NULL,
     section         VARBINARY(256) NOT NULL,
-    row_name        VARBINARY(256) NOT NULL,
+    `row`           VARBINARY(256) NOT NULL,
     number          BIGINT NOT NULL,
     tier            VARBINARY(256) NOT NULL,
     x               DOUBLE NOT NULL,
     y               DOUBLE NOT NULL,
-    seat_rank       BIGINT,
-    accessible      BOOLEAN NOT NULL,
+    `rank`          BIGINT,
+    `accessible`    BOOLEAN NOT NULL,
     companion       BOOLEAN NOT NULL,
     restricted_view BOOLEAN NOT NULL,
     channel         VARBINARY(256),

@@ -355,8 +355,23 @@ SELECT pg_logical_emit_message(true, 'holdfast', '');
 SELECT event, seq FROM holdfast.counters;
 
 -- name: strays
+-- Events of which some rows are there but not their own: the event, and its counter.
 SELECT event FROM (
-    SELECT event FROM holdfast.counters UNION SELECT event FROM holdfast.seats UNION SELECT event FROM holdfast.pools
+    SELECT event FROM holdfast.events UNION SELECT event FROM holdfast.counters
+    UNION SELECT event FROM holdfast.seats UNION SELECT event FROM holdfast.pools
     UNION SELECT event FROM holdfast.holds UNION SELECT event FROM holdfast.orders
     UNION SELECT event FROM holdfast.log
-) AS known WHERE event NOT IN (SELECT event FROM holdfast.events) ORDER BY event;
+) AS known
+WHERE event NOT IN (SELECT event FROM holdfast.events)
+   OR event NOT IN (SELECT event FROM holdfast.counters) ORDER BY event;
+
+-- name: census_deadlines
+SELECT id, until_ms FROM holdfast.holds WHERE event = $1 AND until_ms IS NOT NULL;
+
+-- name: census_plans
+SELECT id, tier, channel FROM holdfast.seat_plans WHERE event = $1;
+
+-- name: mend_deadline
+UPDATE holdfast.holds h SET until_ms = n.until_ms
+FROM unnest($1::bigint[], $2::text[], $3::text[]) AS n (until_ms, event, id)
+WHERE h.event = n.event AND h.id = n.id;

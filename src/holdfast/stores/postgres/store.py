@@ -35,6 +35,7 @@ from holdfast.stores.rows import (
     to_hold,
     to_order,
     to_pair,
+    to_plan_traits,
     to_pool,
     to_pool_view,
     to_seat,
@@ -157,6 +158,7 @@ class PostgresStore:
 
         try:
             answers = await drive_async(run(shelf, commands), fetch)
+            shelf.unskip()
             if not shelf.changed:
                 # Nothing to commit: the commit of nothing would still cost a flush.
                 await db.execute("ROLLBACK")
@@ -167,7 +169,6 @@ class PostgresStore:
             self._houses.forget(event)
             self._configs.pop(event, None)
             raise
-        shelf.unskip()
         if shelf.event is not None:
             self._configs[event] = shelf.event
         return answers, (last - len(shelf.facts), last)
@@ -241,7 +242,7 @@ class PostgresStore:
                 now = self._clock() if self._clock else await db.fetchval(SQL["now"])
                 try:
                     yield db, now
-                except (ValueError, KeyError) as cause:
+                except (ValueError, KeyError, TypeError) as cause:
                     text = f"{self.url} has a row that cannot be read: {cause}"
                     raise StoreError(text) from cause
 
@@ -317,6 +318,8 @@ class PostgresStore:
             holds=[to_hold(row) for row in await every("census_holds")],
             orders=[to_order(row) for row in await every("census_orders")],
             sold_seats=dict(to_pair(row) for row in await every("census_sold")),
+            deadlines=dict(to_head(row) for row in await every("census_deadlines")),
+            plans=dict(to_plan_traits(row) for row in await every("census_plans")),
         )
 
     async def mend(self, event: str) -> list[str]:

@@ -220,11 +220,24 @@ DELETE FROM sold_seats WHERE event = ?;
 UPDATE counters SET version = ?, capacity = ?, sold = ?, revenue = ? WHERE event = ?;
 
 -- name: strays
+-- Events of which some rows are there but not their own: the event, and its counter.
 SELECT event FROM (
-    SELECT event FROM counters UNION SELECT event FROM seats UNION SELECT event FROM pools
+    SELECT event FROM events UNION SELECT event FROM counters
+    UNION SELECT event FROM seats UNION SELECT event FROM pools
     UNION SELECT event FROM holds UNION SELECT event FROM orders
     UNION SELECT event FROM log
-) AS known WHERE event NOT IN (SELECT event FROM events) ORDER BY event;
+) AS known
+WHERE event NOT IN (SELECT event FROM events)
+   OR event NOT IN (SELECT event FROM counters) ORDER BY event;
 
 -- name: heads
 SELECT event, seq FROM counters;
+
+-- name: census_deadlines
+SELECT id, until_ms FROM holds WHERE event = ? AND until_ms IS NOT NULL;
+
+-- name: census_plans
+SELECT id, tier, channel FROM seat_plans WHERE event = ?;
+
+-- name: mend_deadline
+UPDATE holds SET until_ms = ? WHERE event = ? AND id = ?;

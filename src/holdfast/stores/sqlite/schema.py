@@ -14,19 +14,27 @@ MIGRATIONS: dict[int, str] = {1: "schema.sql"}
 def migrate(db: apsw.Connection, path: str) -> list[str]:
     """Runs what is missing, each step in a transaction of its own; safe to run at any time."""
     done = []
-    while (version := _version(db)) < SCHEMA_VERSION:
+    if _version(db) == 0 and _tables(db):
+        raise SchemaMismatch(f"{path} is the database of another program: name another file")
+    while 0 <= (version := _version(db)) < SCHEMA_VERSION:
         target = version + 1
         steps = (files(__package__) / MIGRATIONS[target]).read_text(encoding="utf-8")
         with db:  # all of it or nothing, the version included
             db.execute(steps)
             db.pragma("user_version", target)
         done.append(f"schema {version} -> {target}")
+    if version < 0:
+        raise SchemaMismatch(f"{path} has schema {version}, which never was: restore a backup")
     if version > SCHEMA_VERSION:
         raise SchemaMismatch(
             f"{path} has schema {version}, newer than this program's {SCHEMA_VERSION}: "
             "upgrade holdfast"
         )
     return done
+
+
+def _tables(db: apsw.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'table'").get)
 
 
 def _version(db: apsw.Connection) -> int:

@@ -25,12 +25,14 @@ from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailab
 from holdfast.stores import Clock, drive, host_clock
 from holdfast.stores.houses import Houses
 from holdfast.stores.rows import (
+    read_config,
     read_data,
     to_claim,
     to_head,
     to_hold,
     to_order,
     to_pair,
+    to_plan_traits,
     to_pool,
     to_pool_view,
     to_seat,
@@ -44,6 +46,7 @@ from holdfast.stores.sqlite.writing import Writer
 
 T = TypeVar("T")
 
+MAGIC = b"SQLite format 3\x00"
 BUSY_MS = 5_000
 """Patience with writers that do not queue as we do, such as another program."""
 WAKE_FIRST_SECONDS = 0.005
@@ -79,6 +82,7 @@ class SqliteStore:
             await _on(self._write_thread, self._open)
 
     def _open(self) -> None:
+        _check_file(self._path, self.url)
         self._turn, self._copier_turn = Turn(self._path), Turn(self._path)
         with self._turn.taken():
             self._db = self._connect()
@@ -107,6 +111,9 @@ class SqliteStore:
             self._copier_turn.close()
 
     async def migrate(self) -> list[str]:
+        """Opening migrates; this opens, says what that did, and closes again."""
+        await self.open()
+        await self.close()
         return self._migrated
 
     async def apply(self, commands: Sequence[Command]) -> list[Answer]:
@@ -149,8 +156,8 @@ class SqliteStore:
     def _commit(self) -> None:
         try:
             self._db.execute("COMMIT")
-        except apsw.BusyError:
-            raise
+        except (apsw.BusyError, apsw.FullError):
+            raise  # surely not committed
         except apsw.Error as cause:
             raise CommitUnknown(f"{self.url} did not finish a commit: {cause}") from cause
 
@@ -271,7 +278,8 @@ class SqliteStore:
 
     def _census(self, db: apsw.Connection, event: str) -> Census | None:
         counters = db.execute(SQL["census_counters"], (event,)).fetchone()
-        if counters is None:
+        config = db.execute(SQL["config"], (event,)).get
+        if counters is None or config is None:
             return None
         seq, capacity, sold, revenue = counters
 
@@ -279,7 +287,7 @@ class SqliteStore:
             return [to_value(row) for row in db.execute(SQL[query], (event,))]
 
         return Census(
-            event=read_event(db, event),
+            event=read_config(config),
             now=self._clock(),
             seq=seq,
             capacity=capacity,
@@ -291,6 +299,8 @@ class SqliteStore:
             holds=every("census_holds", to_hold),
             orders=every("census_orders", to_order),
             sold_seats=dict(every("census_sold", to_pair)),
+            deadlines=dict(every("census_deadlines", to_head)),
+            plans=dict(every("census_plans", to_plan_traits)),
         )
 
     async def strays(self) -> list[str]:
@@ -318,13 +328,25 @@ class SqliteStore:
             self._reader.execute("BEGIN")
             try:
                 return read(self._reader)
-            except (ValueError, KeyError) as cause:
+            except (ValueError, KeyError, TypeError) as cause:
                 raise StoreError(f"{self.url} has a row that cannot be read: {cause}") from cause
             finally:
                 self._reader.execute("COMMIT")
 
         with translated(self.url):
             return await _on(self._read_thread, snapshot)
+
+
+def _check_file(path: Path, url: str) -> None:
+    """Before anything is made beside it: what is there must be a SQLite database, or nothing."""
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise StoreUnavailable(f"{url} is not a file")
+    with path.open("rb") as file:
+        head = file.read(len(MAGIC))
+    if head not in (b"", MAGIC):
+        raise StoreUnavailable(f"{url} is not a SQLite database")
 
 
 async def _on(thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
@@ -340,9 +362,14 @@ def translated(url: str) -> Iterator[None]:
         raise StoreBusy(f"{url} is locked by another program") from cause
     except apsw.ConstraintError as cause:
         raise StoreError(f"the schema of {url} refused a batch: {cause}") from cause
+    except apsw.FullError as cause:
+        raise StoreUnavailable(f"{url}: the disk is full: make room and try again") from cause
+    except apsw.CorruptError as cause:
+        raise StoreUnavailable(f"{url} is damaged ({cause}): restore a backup") from cause
     except apsw.NotADBError as cause:
         raise StoreUnavailable(f"{url} is not a SQLite database") from cause
     except apsw.Error as cause:
         raise StoreUnavailable(f"{url}: {cause}") from cause
     except OSError as cause:
-        raise StoreUnavailable(f"{url}: {cause.strerror}") from cause
+        where = f": {cause.filename}" if cause.filename else ""
+        raise StoreUnavailable(f"{url}: {cause.strerror}{where}") from cause

@@ -1,0 +1,345 @@
+"""The authority on MySQL or MariaDB: READ COMMITTED, the lock order of `domain.batch`, the
+database's clock, and no lock that outlives a batch."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from holdfast.domain import audit
+from holdfast.domain.batch import Fetch, What, run
+from holdfast.domain.commands import Command
+from holdfast.domain.facts import Entry
+from holdfast.domain.model import Event, Hold, Millis, Order
+from holdfast.domain.outcomes import Answer
+from holdfast.domain.shelf import Shelf
+from holdfast.domain.views import Census, SeatMap, Summary
+from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError, StoreUnavailable
+from holdfast.settings import Settings
+from holdfast.stores import Clock, drive_async
+from holdfast.stores.houses import Houses
+from holdfast.stores.mysql import schema
+from holdfast.stores.mysql.connections import Connection, Pool, connect
+from holdfast.stores.mysql.errors import DRIVER, lost, said, translated
+from holdfast.stores.mysql.reading import SQL, Reader, by_keys, server_clock
+from holdfast.stores.mysql.writing import Writer
+from holdfast.stores.rows import (
+    Row,
+    read_config,
+    read_data,
+    to_claim,
+    to_head,
+    to_hold,
+    to_order,
+    to_pair,
+    to_plan_traits,
+    to_pool,
+    to_pool_view,
+    to_seat,
+    to_seat_view,
+    to_summary,
+)
+
+WAKE_FIRST_SECONDS = 0.01
+WAKE_LAST_SECONDS = 0.1
+
+
+class MysqlStore:
+    one_lane = False
+
+    def __init__(self, url: str, settings: Settings, clock: Clock | None = None) -> None:
+        self.url = without_password(url)
+        self._dsn = url
+        self._settings = settings
+        self._clock = clock
+        self._houses = Houses()
+        self._configs: dict[str, Event] = {}
+        self._pool: Pool | None = None
+        self._scouts = Pool(self._connect_scout, 1, settings.connect_timeout_seconds)
+
+    async def open(self) -> None:
+        with translated(self.url):
+            db = await self._connect()
+            try:
+                found = await schema.version(db)
+                if found == 0:
+                    await schema.migrate(db)
+                else:
+                    schema.compare(found, self.url)
+            finally:
+                await db.quit()
+        wait_seconds = self._settings.connect_timeout_seconds
+        self._pool = Pool(self._connect, self._settings.pool_max, wait_seconds)
+
+    async def _connect(self) -> Connection:
+        return await connect(self._dsn, self.url, self._settings)
+
+    async def _connect_scout(self) -> Connection:
+        return await connect(self._dsn, self.url, self._settings, autocommit=True)
+
+    async def close(self) -> None:
+        await self._scouts.close()
+        if self._pool is not None:
+            await self._pool.close()
+
+    async def migrate(self) -> list[str]:
+        with translated(self.url):
+            db = await self._connect()
+            try:
+                done = await schema.migrate(db)
+                schema.compare(await schema.version(db), self.url)
+                return done
+            finally:
+                await db.quit()
+
+    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+        event = commands[0].event
+        with translated(self.url):
+            async with self._transaction() as db:
+                answers, moved = await self._apply(db, event, commands)
+        if moved is not None:
+            self._houses.committed(event, *moved)
+        return answers
+
+    async def _apply(
+        self, db: Connection, event: str, commands: Sequence[Command]
+    ) -> tuple[list[Answer], tuple[int, int] | None]:
+        config, seq, capacity = await self._config(db, event)
+        reader = Reader(db, event, self._scouts)
+        shelf = Shelf(event, config, self._houses.peek(event), capacity, hinted=True)
+        now: Millis = 0
+
+        async def fetch(want: Fetch) -> Sequence[Any]:
+            nonlocal now
+            if want.what is What.HOUSE:
+                return [await reader.house(self._houses.current(config, seq))] if config else []
+            if want.what is What.NOW:
+                now = await self._now(db)
+                return [now]
+            if want.what is What.DUE:
+                want = Fetch(want.what, want.keys, await self._now(db))
+            return await reader.fetch(want)
+
+        try:
+            answers = await drive_async(run(shelf, commands), fetch)
+            if not shelf.changed:
+                # Nothing to commit: the commit of nothing would still cost a flush.
+                await db.rollback()
+                shelf.unskip()
+                return answers, None
+            last = await Writer(db).write(shelf, now)
+            await self._commit(db)
+        except BaseException:
+            self._houses.forget(event)
+            self._configs.pop(event, None)
+            raise
+        shelf.unskip()
+        if shelf.event is not None:
+            self._configs[event] = shelf.event
+        return answers, (last - len(shelf.facts), last)
+
+    async def _commit(self, db: Connection) -> None:
+        """Whatever goes wrong with a commit, it may have happened."""
+        try:
+            await db.commit()
+        except DRIVER as cause:
+            text = f"{self.url} did not answer a commit: {said(cause)}"
+            raise CommitUnknown(text) from cause
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Connection]:
+        """A connection, which goes into a transaction with its first statement. Lost before its
+        commit, it surely changed nothing, and the batch may run again on another."""
+        pool = self._opened()
+        async with pool.connection() as db:
+            try:
+                yield db
+            except CommitUnknown:
+                db.close()
+                pool.drop_idle()
+                raise
+            except HoldfastError:
+                await _abandon(db)
+                raise
+            except DRIVER as cause:
+                if not lost(cause):
+                    # The server is there: it shall let go of our locks before we run again.
+                    await _abandon(db)
+                    db.close()
+                    raise
+                db.close()
+                pool.drop_idle()
+                raise StoreBusy(f"{self.url}: the connection was lost: {said(cause)}") from cause
+            except BaseException:
+                db.close()
+                raise
+
+    def _opened(self) -> Pool:
+        if self._pool is None:
+            raise StoreUnavailable(f"{self.url} is not open")
+        return self._pool
+
+    async def _now(self, db: Connection) -> Millis:
+        return self._clock() if self._clock else await server_clock(db)
+
+    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, int]:
+        row = await db.one(SQL["counters"], (event,))
+        if row is None:
+            return None, 0, 0
+        version, seq, capacity = row
+        config = self._configs.get(event)
+        if config is None or config.version != version:
+            found = await db.one(SQL["config"], (event,))
+            if found is None:
+                return None, 0, 0
+            config = self._configs[event] = read_config(found[0])
+        return config, seq, capacity
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[Connection]:
+        """What one statement reads is of one moment."""
+        with translated(self.url):
+            pool = self._opened()
+            async with pool.connection() as db:
+                try:
+                    yield db
+                    await db.rollback()
+                except DRIVER as cause:
+                    if lost(cause):
+                        pool.drop_idle()
+                    raise
+                except (ValueError, KeyError) as cause:
+                    text = f"{self.url} has a row that cannot be read: {cause}"
+                    raise StoreError(text) from cause
+
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[Connection]:
+        """Everything read inside is of one moment."""
+        async with self._reading() as db:
+            await db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            await db.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+            yield db
+
+    async def summaries(self, event: str | None = None) -> list[Summary]:
+        async with self._reading() as db:
+            rows = await db.rows(SQL["summaries"], (await self._now(db), event))
+            return [to_summary(row) for row in rows]
+
+    async def seat_map(self, event: str) -> SeatMap | None:
+        async with self._snapshot() as db:
+            counters = await db.one(SQL["counters"], (event,))
+            if counters is None:
+                return None
+            at = (await self._now(db), event)
+            seats = [to_seat_view(row) for row in await db.stream(SQL["map_seats"], at)]
+            pools = [to_pool_view(row) for row in await db.rows(SQL["map_pools"], at)]
+            return SeatMap(counters[1], seats, pools)
+
+    async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
+        async with self._reading() as db:
+            rows = await by_keys(db, "peek_holds", event, [id])
+            return (to_hold(rows[0]), await self._now(db)) if rows else None
+
+    async def order(self, event: str, id: str) -> Order | None:
+        async with self._reading() as db:
+            rows = await by_keys(db, "peek_orders", event, [id])
+            return to_order(rows[0]) if rows else None
+
+    async def log(self, event: str, after: int, limit: int) -> list[Entry]:
+        async with self._reading() as db:
+            return [
+                Entry(event, seq, type, at_ms, read_data(data))
+                for event, seq, type, at_ms, data in await db.stream(
+                    SQL["log"], (event, after, limit)
+                )
+            ]
+
+    async def due(self) -> list[str]:
+        async with self._reading() as db:
+            rows = await db.rows(SQL["due_events"], (await self._now(db),))
+            return [event for (event,) in rows]
+
+    async def heads(self) -> dict[str, int]:
+        async with self._reading() as db:
+            return dict(to_head(row) for row in await db.rows(SQL["heads"]))
+
+    async def wake(self, timeout_seconds: float) -> None:
+        """These servers tell nobody: one cheap query for all events, less and less often."""
+        ends = asyncio.get_running_loop().time() + timeout_seconds
+        pause = WAKE_FIRST_SECONDS
+        before = await self._pulse()
+        while (left := ends - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, WAKE_LAST_SECONDS)
+            if await self._pulse() != before:
+                return
+
+    async def _pulse(self) -> Row | None:
+        async with self._reading() as db:
+            return await db.one(SQL["pulse"])
+
+    async def strays(self) -> list[str]:
+        async with self._reading() as db:
+            return [event for (event,) in await db.rows(SQL["strays"])]
+
+    async def census(self, event: str) -> Census | None:
+        async with self._snapshot() as db:
+            return await self._census(db, event)
+
+    async def _census(self, db: Connection, event: str) -> Census | None:
+        counters = await db.one(SQL["census_counters"], (event,))
+        config = await db.one(SQL["config"], (event,))
+        if counters is None or config is None:
+            return None
+        seq, capacity, sold, revenue = counters
+
+        async def every(query: str) -> list[Row]:
+            return await db.stream(SQL[query], (event,))
+
+        return Census(
+            event=read_config(config[0]),
+            now=await self._now(db),
+            seq=seq,
+            capacity=capacity,
+            sold=sold,
+            revenue=revenue,
+            seats=[to_seat(row) for row in await every("census_seats")],
+            pools=[to_pool(row) for row in await every("census_pools")],
+            claims=[to_claim(row) for row in await every("census_claims")],
+            holds=[to_hold(row) for row in await every("census_holds")],
+            orders=[to_order(row) for row in await every("census_orders")],
+            sold_seats=dict(to_pair(row) for row in await every("census_sold")),
+            deadlines=dict(to_head(row) for row in await every("census_deadlines")),
+            plans=dict(to_plan_traits(row) for row in await every("census_plans")),
+        )
+
+    async def mend(self, event: str) -> list[str]:
+        with translated(self.url):
+            async with self._transaction() as db:
+                await db.one(SQL["mend_lock"], (event,))
+                census = await self._census(db, event)
+                fixes = audit.corrections(census) if census else None
+                if fixes is None or not fixes.changes:
+                    await db.rollback()
+                    return []
+                await Writer(db).mend(event, fixes)
+                await self._commit(db)
+        return fixes.changes
+
+
+async def _abandon(db: Connection) -> None:
+    """Rolls back, or drops the connection where even that gets no answer."""
+    try:
+        await db.rollback()
+    except DRIVER:
+        db.close()
+
+
+def without_password(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user = f"{parts.username}:***" if parts.username else "***"
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{user}@{place}").geturl()

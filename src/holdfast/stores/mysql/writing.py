@@ -1,0 +1,83 @@
+"""Writes what a batch changed, inside its transaction: each query once for a thousand rows."""
+
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+
+from holdfast.domain.audit import Corrections
+from holdfast.domain.model import Millis
+from holdfast.domain.shelf import Shelf
+from holdfast.errors import StoreBusy
+from holdfast.stores import rows
+from holdfast.stores.mysql.connections import Connection
+from holdfast.stores.mysql.errors import backstop
+from holdfast.stores.mysql.reading import KEYS_MAX, SQL, parts
+from holdfast.stores.rows import Row, Write, to_json
+
+ROWS_MAX = 1_000
+STATEMENT_CHARS_MAX = 1_000_000
+"""Well below the smallest max_allowed_packet that is common, 16 MB: a row may be large."""
+
+
+class Writer:
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+
+    async def write(self, shelf: Shelf, now: Millis) -> int:
+        """Writes everything; returns the number of the last fact."""
+        last = 0
+        if shelf.plans:
+            row = await self._db.one(SQL["last_position"], (shelf.event_id,))
+            last = row[0] if row else 0
+        await self._run(rows.changes(shelf, now, last))
+        seq = await self._db.advance(SQL["advance"], rows.advance(shelf))
+        if seq is None:
+            raise StoreBusy("the event was changed meanwhile")
+        await self._run([Write("append", rows.log_rows(shelf, seq, now))])
+        return seq
+
+    async def mend(self, event: str, fixes: Corrections) -> None:
+        await self._run(rows.mending(event, fixes))
+
+    async def _run(self, writes: Iterable[Write]) -> None:
+        for query, bindings, guarded in writes:
+            if not bindings:
+                continue
+            with backstop(query):
+                matched = await self._write(query, bindings)
+            if guarded and matched != len(bindings):
+                raise StoreBusy(f"{query}: a guarded row had changed meanwhile")
+
+    async def _write(self, query: str, bindings: list[Row]) -> int:
+        """Runs a query in its own form: rows of values, rows of JSON, or a row at a time."""
+        if query == "forget_records":
+            return await self._forget(bindings[0])
+        sql = SQL[query]
+        matched = 0
+        if "{rows}" in sql:
+            # In order of keys, as everybody does: no two who insert wait for each other in a ring.
+            for part in parts(sorted(bindings, key=itemgetter(0, 1)), ROWS_MAX):
+                matched += await self._insert(sql, part)
+        elif "JSON_TABLE" in sql:
+            for part in parts(bindings, ROWS_MAX):
+                matched += await self._db.execute(sql, (to_json(part),))
+        else:
+            for row in bindings:
+                matched += await self._db.execute(sql, row)
+        return matched
+
+    async def _insert(self, sql: str, part: Sequence[Row]) -> int:
+        row = "(" + ", ".join(["%s"] * len(part[0])) + ")"
+        rows = sql.replace("{rows}", ", ".join([row] * len(part)))
+        statement = self._db.render(rows, [value for each in part for value in each])
+        if len(statement) <= STATEMENT_CHARS_MAX or len(part) == 1:
+            return await self._db.send(statement)
+        middle = len(part) // 2
+        return await self._insert(sql, part[:middle]) + await self._insert(sql, part[middle:])
+
+    async def _forget(self, old: Row) -> int:
+        event, *_ = old
+        ids = [id for (id,) in await self._db.rows(SQL["old_records"], old)]
+        for part in parts(ids, KEYS_MAX):
+            sql = SQL["forget_records"].replace("{keys}", ", ".join(["%s"] * len(part)))
+            await self._db.execute(sql, (event, *part))
+        return len(ids)
