@@ -28,6 +28,7 @@ from tests.contract.helpers import (
     summary,
 )
 
+POOL = {"id": "garden", "capacity": 5, "tier": "floor"}
 NEW_ROW = {"sections": [{"id": "C", "tier": "gold", "rows": 1, "seats_per_row": 3}]}
 
 COMMANDS = {
@@ -251,14 +252,36 @@ async def test_a_seat_that_is_there_cannot_be_added(shop, state):
     assert outcome == Refused(Reason.EXISTS, "A-1-1", seats=("A-1-1",))
 
 
-async def test_a_pool_cannot_grow_past_its_limit(shop):
+@pytest.mark.parametrize(("more", "fits"), [(999_999_990, True), (999_999_991, False)])
+async def test_a_pool_grows_to_its_limit_and_not_past_it(shop, more, fits):
     await on_sale(shop)
+    units = {"pools": [{"id": "floor", "capacity": more, "tier": "floor"}]}
+    if fits:
+        assert isinstance(await shop.add_capacity(E1, units), Changed)
+        assert (await pools_left(shop))["floor"] == 1_000_000_000
+    else:
+        async with nothing_changes(shop):
+            outcome = await shop.add_capacity(E1, units)
+        assert isinstance(outcome, Refused)
+        assert outcome.pools == ("floor",)
+
+
+@pytest.mark.parametrize("way", ["dearer", "more"])
+async def test_an_event_cannot_come_to_be_worth_more_than_can_be_counted(shop, way):
+    """Past 64 bits a store's sums would go wrong. One step below the limit is well."""
+    pools = [{"id": f"p{n}", "capacity": 1_000_000_000, "tier": "floor"} for n in range(9)]
+    await on_sale(shop, sections=[], pools=pools, prices={"floor": 10**9})
     async with nothing_changes(shop):
-        outcome = await shop.add_capacity(
-            E1, {"pools": [{"id": "floor", "capacity": 1_000_000_000, "tier": "floor"}]}
-        )
+        if way == "dearer":
+            outcome = await shop.change_event(E1, prices={"floor": 2 * 10**9})
+        else:
+            outcome = await shop.add_capacity(E1, {"pools": [pools[0] | {"id": "p9"}]})
     assert isinstance(outcome, Refused)
-    assert outcome.pools == ("floor",)
+    if way == "dearer":
+        outcome = await shop.change_event(E1, prices={"floor": 10**9 + 10**7})
+    else:
+        outcome = await shop.add_capacity(E1, {"pools": [POOL | {"capacity": 10**8}]})
+    assert isinstance(outcome, Changed)
 
 
 async def test_withdrawn_units_are_gone_from_sale_and_from_the_map(shop):

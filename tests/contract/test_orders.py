@@ -380,3 +380,20 @@ async def test_money_past_what_a_store_can_count_is_a_typed_no_and_never_a_wrong
             if isinstance(outcome, Confirmed):
                 revenue += outcome.order.amount
     assert [each.revenue for each in await shop.events()] in ([], [revenue])
+
+
+async def test_money_stays_exact_when_prices_fall_and_capacity_grows(shop):
+    """Each price by itself is within the limit; what was earned at the first stays earned."""
+    pool = {"id": "floor", "tier": "floor"}
+    await on_sale(
+        shop, prices={"floor": 10**12}, sections=[], pools=[pool | {"capacity": 9_223_372}]
+    )
+    revenue = 0
+    for quantity in (*[1_000_000] * 9, 223_372):
+        revenue += (await sold(shop, pools={"floor": quantity})).amount
+    with suppress(Invalid):
+        await shop.change_event(E1, prices={"floor": 10**9 + 1})
+        await shop.add_capacity(E1, {"pools": [pool | {"capacity": 1_000_000}]})
+        outcome = await shop.sell(E1, buyer="ann", pools={"floor": 1_000_000})
+        revenue += outcome.order.amount if isinstance(outcome, Confirmed) else 0
+    assert (await summary(shop)).revenue == revenue

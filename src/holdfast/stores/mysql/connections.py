@@ -99,7 +99,7 @@ class Connection:
 
     async def stream(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
         """As `rows`, where there may be a million: the limit is on each silence, not on all."""
-        self._begun = True
+        self._begun = not self._autocommit
         rows: list[Row] = []
         cursor = await self._raw.cursor(aiomysql.SSCursor)
         async with asyncio.timeout(self.patience_seconds):
@@ -266,16 +266,19 @@ def _session(settings: Settings) -> str:
 
 
 def _options(url: str, shown: str) -> dict[str, Any]:  # keyword arguments of aiomysql.connect
+    # Without the cause: it may quote a part of the password.
+    unusable = SettingsError(
+        f"{shown} is not a MySQL address: write mysql://user:password@host:3306/database, "
+        "with %2F for a / in the password"
+    )
     try:
         parts = urlsplit(url)
         port = parts.port or 3306
-    except ValueError as cause:
-        raise SettingsError(f"{shown} is not a MySQL address: {cause}") from cause
+    except ValueError:
+        raise unusable from None
     database = unquote(parts.path.removeprefix("/"))
     if not parts.hostname or not database or "/" in database:
-        raise SettingsError(
-            f"{shown} is not a MySQL address: write mysql://user@host:3306/database"
-        )
+        raise unusable
     extra = dict(parse_qsl(parts.query, keep_blank_values=True))
     if odd := sorted(set(extra) - set(OPTIONS)):
         known = ", ".join(OPTIONS)

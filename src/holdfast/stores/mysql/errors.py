@@ -42,12 +42,13 @@ NOT_HERE = {1290, 1836}
 REFUSED = {
     1048,  # NULL where there may be none
     1264,  # a number out of range
+    1265,  # a text too long, in the rows of an update
     1406,  # a text too long
     3819,  # CHECK (MySQL)
     4025,  # CHECK (MariaDB)
 }
 
-BACKSTOPS = ("insert_sold",)
+BACKSTOPS = ("holdfast_sold_seats",)
 """Here a duplicate is not an id that somebody else made meanwhile: it is a seat sold twice."""
 
 DRIVER = (err.MySQLError, OSError, TimeoutError, EOFError)
@@ -73,13 +74,17 @@ def said(cause: BaseException) -> str:
 
 
 @contextmanager
-def backstop(query: str) -> Iterator[None]:
+def inserting(table: str) -> Iterator[None]:
+    """Names the table: MariaDB says only that something is twice in some PRIMARY key."""
     try:
         yield
     except err.IntegrityError as cause:
-        if query in BACKSTOPS and code_of(cause) == DUPLICATE:
-            raise StoreError(f"the schema refused a batch: {said(cause)}") from cause
-        raise
+        if code_of(cause) != DUPLICATE:
+            raise
+        if table in BACKSTOPS:
+            raise StoreError(f"the schema refused a batch: {table}: {said(cause)}") from cause
+        # Another process made the same id meanwhile: run again, and it is found.
+        raise StoreBusy(f"{table}: {said(cause)}") from cause
 
 
 @contextmanager
@@ -95,10 +100,7 @@ def translated(url: str) -> Iterator[None]:
 
 def _translation(url: str, cause: Exception) -> StoreError:
     code = code_of(cause)
-    if code in AGAIN:
-        return StoreBusy(f"{url}: {said(cause)}")
-    if code == DUPLICATE:
-        # Another process made the same id meanwhile: run again, and it is found.
+    if code in AGAIN or code == DUPLICATE:
         return StoreBusy(f"{url}: {said(cause)}")
     if code in REFUSED:
         return StoreError(f"the schema refused a batch: {said(cause)}")

@@ -335,6 +335,12 @@ FROM holdfast_orders WHERE event = %s ORDER BY id;
 -- name: census_sold
 SELECT seat, order_id FROM holdfast_sold_seats WHERE event = %s ORDER BY seat;
 
+-- name: census_deadlines
+SELECT id, until_ms FROM holdfast_holds WHERE event = %s AND until_ms IS NOT NULL ORDER BY id;
+
+-- name: census_plans
+SELECT id, tier, channel FROM holdfast_seat_plans WHERE event = %s ORDER BY id;
+
 -- name: strays
 -- Events of which some rows are there but not their own: the event, and its counter.
 SELECT event FROM (
@@ -369,6 +375,14 @@ UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
 )) AS n STRAIGHT_JOIN holdfast_pools p FORCE INDEX (PRIMARY) ON p.event = n.event AND p.id = n.id
 SET p.held = n.held, p.sold = n.sold;
 
+-- name: mend_deadline
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    until_ms BIGINT PATH '$[0]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
+    id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[2]'
+)) AS n STRAIGHT_JOIN holdfast_holds h FORCE INDEX (PRIMARY) ON h.event = n.event AND h.id = n.id
+SET h.until_ms = n.until_ms;
+
 -- name: clear_claims
 DELETE FROM holdfast_claims WHERE event = %s;
 
@@ -377,17 +391,3 @@ DELETE FROM holdfast_sold_seats WHERE event = %s;
 
 -- name: mend_counters
 UPDATE holdfast_counters SET version = %s, capacity = %s, sold = %s, revenue = %s WHERE event = %s;
-
--- name: census_deadlines
-SELECT id, until_ms FROM holdfast_holds WHERE event = %s AND until_ms IS NOT NULL;
-
--- name: census_plans
-SELECT id, tier, channel FROM holdfast_seat_plans WHERE event = %s;
-
--- name: mend_deadline
-UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
-    until_ms BIGINT PATH '$[0]',
-    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
-    id VARCHAR(200) CHARACTER SET utf8mb4 PATH '$[2]'
-)) AS n STRAIGHT_JOIN holdfast_holds h FORCE INDEX (PRIMARY) ON h.event = n.event AND h.id = n.id
-SET h.until_ms = n.until_ms;

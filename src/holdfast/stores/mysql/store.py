@@ -5,7 +5,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from holdfast.domain import audit
 from holdfast.domain.batch import Fetch, What, run
@@ -123,10 +122,10 @@ class MysqlStore:
 
         try:
             answers = await drive_async(run(shelf, commands), fetch)
+            shelf.unskip()
             if not shelf.changed:
                 # Nothing to commit: the commit of nothing would still cost a flush.
                 await db.rollback()
-                shelf.unskip()
                 return answers, None
             last = await Writer(db).write(shelf, now)
             await self._commit(db)
@@ -134,7 +133,6 @@ class MysqlStore:
             self._houses.forget(event)
             self._configs.pop(event, None)
             raise
-        shelf.unskip()
         if shelf.event is not None:
             self._configs[event] = shelf.event
         return answers, (last - len(shelf.facts), last)
@@ -209,7 +207,7 @@ class MysqlStore:
                     if lost(cause):
                         pool.drop_idle()
                     raise
-                except (ValueError, KeyError) as cause:
+                except (ValueError, KeyError, TypeError) as cause:
                     text = f"{self.url} has a row that cannot be read: {cause}"
                     raise StoreError(text) from cause
 
@@ -337,9 +335,8 @@ async def _abandon(db: Connection) -> None:
 
 
 def without_password(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    user = f"{parts.username}:***" if parts.username else "***"
-    place = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{user}@{place}").geturl()
+    """Whatever the address looks like: it is shown where it makes no sense, too."""
+    scheme, _, rest = url.partition("://")
+    login, at, place = rest.rpartition("@")
+    user, colon, _ = login.partition(":")
+    return f"{scheme}://{user}:***{at}{place}" if colon else url

@@ -9,7 +9,7 @@ from holdfast.domain.shelf import Shelf
 from holdfast.errors import StoreBusy
 from holdfast.stores import rows
 from holdfast.stores.mysql.connections import Connection
-from holdfast.stores.mysql.errors import backstop
+from holdfast.stores.mysql.errors import inserting
 from holdfast.stores.mysql.reading import KEYS_MAX, SQL, parts
 from holdfast.stores.rows import Row, Write, to_json
 
@@ -42,8 +42,7 @@ class Writer:
         for query, bindings, guarded in writes:
             if not bindings:
                 continue
-            with backstop(query):
-                matched = await self._write(query, bindings)
+            matched = await self._write(query, bindings)
             if guarded and matched != len(bindings):
                 raise StoreBusy(f"{query}: a guarded row had changed meanwhile")
 
@@ -70,7 +69,9 @@ class Writer:
         rows = sql.replace("{rows}", ", ".join([row] * len(part)))
         statement = self._db.render(rows, [value for each in part for value in each])
         if len(statement) <= STATEMENT_CHARS_MAX or len(part) == 1:
-            return await self._db.send(statement)
+            _insert, _into, table, _rest = sql.split(None, 3)
+            with inserting(table):
+                return await self._db.send(statement)
         middle = len(part) // 2
         return await self._insert(sql, part[:middle]) + await self._insert(sql, part[middle:])
 

@@ -366,10 +366,10 @@ WHERE event NOT IN (SELECT event FROM holdfast.events)
    OR event NOT IN (SELECT event FROM holdfast.counters) ORDER BY event;
 
 -- name: census_deadlines
-SELECT id, until_ms FROM holdfast.holds WHERE event = $1 AND until_ms IS NOT NULL;
+SELECT id, until_ms FROM holdfast.holds WHERE event = $1 AND until_ms IS NOT NULL ORDER BY id;
 
 -- name: census_plans
-SELECT id, tier, channel FROM holdfast.seat_plans WHERE event = $1;
+SELECT id, tier, channel FROM holdfast.seat_plans WHERE event = $1 ORDER BY id;
 
 -- name: mend_deadline
 UPDATE holdfast.holds h SET until_ms = n.until_ms

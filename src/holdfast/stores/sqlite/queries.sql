@@ -234,10 +234,10 @@ WHERE event NOT IN (SELECT event FROM events)
 SELECT event, seq FROM counters;
 
 -- name: census_deadlines
-SELECT id, until_ms FROM holds WHERE event = ? AND until_ms IS NOT NULL;
+SELECT id, until_ms FROM holds WHERE event = ? AND until_ms IS NOT NULL ORDER BY id;
 
 -- name: census_plans
-SELECT id, tier, channel FROM seat_plans WHERE event = ?;
+SELECT id, tier, channel FROM seat_plans WHERE event = ? ORDER BY id;
 
 -- name: mend_deadline
 UPDATE holds SET until_ms = ? WHERE event = ? AND id = ?;
