@@ -37,9 +37,10 @@ FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
 FOR UPDATE SKIP LOCKED;
 
 -- name: unlocked
--- Run where it commits at once: nothing stays locked.
+-- Run where it commits at once, so that nothing stays locked; for sharing, so that those who look
+-- at the same seats are not in each other's way.
 SELECT id FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
-FOR UPDATE SKIP LOCKED;
+LOCK IN SHARE MODE SKIP LOCKED;
 
 -- name: seats_now
 SELECT id, tier, channel, hold, until_ms, order_id, withdrawn

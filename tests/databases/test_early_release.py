@@ -1,0 +1,184 @@
+"""Early lock release on PostgreSQL: a batch commits without waiting for the disk, and is answered
+after a barrier that does wait. A crash in between loses only what nobody was told."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Placed
+from holdfast.errors import StoreError
+from tests.conftest import drift
+from tests.contract.helpers import said
+from tests.databases.conftest import found
+from tests.databases.kinds import DATABASES
+from tests.databases.mishaps import kill, restart
+from tests.databases.shops import E1, count_rows, held, plan, shop_at, until
+from tests.servers import Postgres, own_server
+
+pytestmark = pytest.mark.service
+
+POSTGRES = DATABASES["postgres"]
+
+
+@pytest.fixture(scope="module")
+def one_server():
+    """Durable, but slow to write by itself: what no flush asked for stays in its memory."""
+    found(POSTGRES)
+    with own_server(Postgres, wal_writer_delay="10s") as server:
+        yield server
+
+
+@pytest.fixture
+def server(one_server):
+    """Running, whatever the test before has done to it."""
+    if one_server.process is None:
+        one_server.start()
+    return one_server
+
+
+class Gate:
+    """Stands before the store's barrier while it is shut."""
+
+    def __init__(self, store: Any) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.waiting = 0
+        flush = store._barrier._flush
+
+        async def behind_the_gate() -> None:
+            self.waiting += 1
+            await self.open.wait()
+            await flush()
+
+        store._barrier._flush = behind_the_gate
+
+
+async def place(shop: Holdfast, id: str) -> str:
+    """The answer, or that there was none."""
+    try:
+        return said(await shop.place_hold(E1, buyer=id, best=1, pools={"floor": 1}, id=id))
+    except StoreError:
+        return "no answer"
+
+
+async def there(shop: Holdfast, ids: list[str]) -> list[str]:
+    return [id for id in ids if await shop.hold(f"{E1}.{id}") is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("meanwhile", ["down", "back"])
+async def test_a_crash_between_commit_and_barrier_loses_only_what_nobody_was_told(
+    server, meanwhile
+):
+    """The barrier is asked for while the server is still down, or when it is back already and has
+    forgotten: in both cases nobody may be told of a hold that is not there."""
+    url = await POSTGRES.created(server)
+    async with shop_at(url, connect_timeout_seconds=2.0, statement_timeout_ms=2_000) as shop:
+        gate = Gate(shop.store)
+        await shop.create_event(plan())
+        told = [f"told-{n}" for n in range(10)]
+        assert [await place(shop, id) for id in told] == ["placed"] * 10
+        gate.open.clear()
+        gate.waiting = 0
+        untold = [f"untold-{n}" for n in range(10)]
+        asked = [asyncio.create_task(place(shop, id)) for id in untold]
+        async with POSTGRES.sessions(url) as (other,):
+
+            async def committed() -> bool:
+                return gate.waiting > 0 and await count_rows(POSTGRES, other, "holds") == 20
+
+            await until(committed, "that the holds are committed")
+        assert not any(task.done() for task in asked), "nobody was told"
+        kill(server)
+        if meanwhile == "back":
+            await restart(server)
+            async with shop_at(url) as fresh:
+                assert await there(fresh, told) == told
+                assert await there(fresh, untold) == [], "the crash was a real one"
+        gate.open.set()
+        answers = await asyncio.gather(*asked)
+        if meanwhile == "down":
+            assert answers == ["no answer"] * 10
+            await restart(server)
+        # Whoever was answered after all was answered rightly, and the others ask again.
+        assert await there(shop, told) == told
+        now_told = [id for id, answer in zip(untold, answers, strict=True) if answer == "placed"]
+        assert await there(shop, now_told) == now_told
+        assert [await place(shop, id) for id in untold] == ["placed"] * 10
+        assert await there(shop, untold) == untold
+        assert await drift(shop.store) == []
+
+
+@pytest.mark.slow
+async def test_without_its_barrier_a_crash_loses_what_was_answered(server):
+    """The control: it is the barrier that makes a hold durable."""
+    url = await POSTGRES.created(server)
+    async with shop_at(url) as shop:
+        await shop.create_event(plan())
+
+        async def no_flush() -> None:
+            pass
+
+        shop.store._barrier._flush = no_flush  # type: ignore[attr-defined]
+        assert await place(shop, "lost") == "placed"
+    kill(server)
+    await restart(server)
+    async with shop_at(url) as shop:
+        assert await there(shop, ["lost"]) == []
+
+
+@pytest.mark.parametrize(("early", "setting"), [(True, "off"), (False, "on")])
+async def test_a_batch_commits_synchronously_unless_a_barrier_follows(
+    server, monkeypatch, early, setting
+):
+    url = await POSTGRES.created(server)
+    seen: list[str] = []
+    async with shop_at(url, early_release=early) as shop:
+        gate = Gate(shop.store)
+        commit = shop.store._commit  # type: ignore[attr-defined]
+
+        async def looking(db: Any) -> None:
+            seen.append(await db.fetchval("SHOW synchronous_commit"))
+            await commit(db)
+
+        shop.store._commit = looking  # type: ignore[attr-defined]
+        await shop.create_event(plan())
+        hold = await held(shop, best=1)
+        await shop.confirm_hold(hold.id)
+        assert seen == [setting] * 3
+        assert gate.waiting == (3 if early else 0)
+
+
+async def test_refusals_wait_for_no_barrier(server):
+    """They made nothing, so there is nothing to make durable."""
+    url = await POSTGRES.created(server)
+    async with shop_at(url) as shop:
+        gate = Gate(shop.store)
+        await shop.create_event(plan())
+        await held(shop, seats=["A-1-1"])
+        gate.open.clear()
+        assert said(await shop.place_hold(E1, buyer="bob", seats=["A-1-1"])) == "no.taken"
+
+
+async def test_one_barrier_serves_all_batches_that_wait_for_it(server):
+    url = await POSTGRES.created(server)
+    async with shop_at(url) as shop:
+        gate = Gate(shop.store)
+        events = [f"e{n}" for n in range(8)]
+        for event in events:
+            await shop.create_event(plan(id=event))
+        gate.open.clear()
+        gate.waiting = 0
+        asked = [
+            asyncio.create_task(shop.place_hold(event, buyer="ann", best=1)) for event in events
+        ]
+        async with POSTGRES.sessions(url) as (other,):
+
+            async def committed() -> bool:
+                return await count_rows(POSTGRES, other, "holds") == len(events)
+
+            await until(committed, "that all are committed")
+        gate.open.set()
+        assert all(isinstance(outcome, Placed) for outcome in await asyncio.gather(*asked))
+        assert gate.waiting <= 2, "the one under way, and one for those who came meanwhile"

@@ -1,0 +1,254 @@
+"""The schema: made once whoever comes first, never mistaken for another version, usable by a user
+with few rights, and exact about every byte of an id."""
+
+import asyncio
+import sys
+from contextlib import aclosing
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.domain.commands import CreateEvent, PlaceHold, Sell
+from holdfast.domain.model import Ask, Pool, SeatPlan
+from holdfast.domain.outcomes import Confirmed, Placed
+from holdfast.domain.plan import EventPlan, read_event
+from holdfast.errors import StoreUnavailable
+from tests.contract.helpers import said
+from tests.databases.shops import E1, ROOT, audited, held, plan, selling, shop_at
+from tests.servers import free_port
+
+pytestmark = pytest.mark.service
+
+
+async def cli(*args: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `python -m holdfast ...`."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast", *args),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    stdout, stderr = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, stdout.decode(), stderr.decode()
+
+
+async def complaint(*args: str) -> str:
+    """The one line of a command that must fail for a wrong value."""
+    code, stdout, stderr = await cli(*args)
+    assert (code, stdout) == (2, ""), stderr
+    assert stderr.startswith("holdfast: ")
+    assert len(stderr.splitlines()) == 1, stderr
+    return stderr
+
+
+async def test_processes_that_migrate_an_empty_database_at_once_all_succeed(url):
+    done = await asyncio.gather(*(cli("migrate", "--store", url) for _ in range(3)))
+    assert [code for code, _, _ in done] == [0, 0, 0], done
+    assert sorted("nothing to do" in stdout for _, stdout, _ in done) == [False, True, True]
+    async with selling(url) as shop:
+        await held(shop, best=1)
+
+
+async def test_shops_that_open_an_empty_database_at_once_all_succeed(url):
+    shops = [shop_at(url) for _ in range(5)]
+    await asyncio.gather(*(shop.__aenter__() for shop in shops))
+    try:
+        await shops[0].create_event(plan())
+        assert {said(await shop.place_hold(E1, buyer="ann", best=1)) for shop in shops} == {
+            "placed"
+        }
+    finally:
+        for shop in shops:
+            await shop.__aexit__()
+
+
+async def test_a_schema_newer_than_the_program_is_left_alone(database, url, session):
+    async with selling(url):
+        pass
+    await session.execute(f"UPDATE {database.table('schema_version')} SET version = 99")
+    said = await complaint("check", "--store", url)
+    assert "schema 99" in said
+    assert "upgrade holdfast" in said
+    assert "upgrade holdfast" in await complaint("migrate", "--store", url)
+
+
+@pytest.fixture
+def next_version(database, monkeypatch, tmp_path) -> None:
+    """A program that has one more migration, which adds a column."""
+    schema = database.schema()
+    step = tmp_path / "next.sql"
+    step.write_text(f"ALTER TABLE {database.table('orders')} ADD COLUMN note VARCHAR(20);\n")
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, 2: str(step)})
+
+
+@pytest.fixture
+async def older(url):
+    """The address of a shop that was left by this version."""
+    async with selling(url) as shop:
+        hold = await held(shop, best=2, pools={"floor": 1}, id="kept")
+        await shop.confirm_hold(hold.id, order="kept")
+    return url
+
+
+def test_a_schema_older_than_the_program_is_one_line_and_exit_code_2(older, next_version, capfd):
+    assert main(["check", "--store", older]) == 2
+    stdout, stderr = capfd.readouterr()
+    assert stdout == ""
+    assert stderr.startswith("holdfast: ")
+    assert "run holdfast migrate" in stderr
+    assert len(stderr.splitlines()) == 1
+
+
+def test_an_upgrade_keeps_the_data(older, next_version, capfd):
+    assert main(["migrate", "--store", older]) == 0
+    assert "schema 1 -> 2" in capfd.readouterr().out
+    assert main(["migrate", "--store", older]) == 0
+    assert "nothing to do" in capfd.readouterr().out
+
+    async def look() -> None:
+        async with audited(older) as shop:
+            order = await shop.order(f"{E1}.kept")
+            assert order is not None
+            assert order.units == 3
+            await held(shop, best=2)
+
+    asyncio.run(look())
+
+
+@pytest.fixture
+async def clerk(database, url):
+    """The address of the database for a user with a password and no rights in it."""
+    async with aclosing(database.login(database.shared(), url)) as logins:
+        yield await anext(logins)
+
+
+async def test_a_wrong_password_is_one_line_without_the_password(clerk):
+    wrong = clerk.replace("right-word", "wrong-word")
+    said = await complaint("check", "--store", wrong)
+    assert "password" in said
+    assert "wrong-word" not in said
+
+
+async def test_missing_rights_are_one_line_that_says_so(url, clerk):
+    async with selling(url):
+        pass
+    said = await complaint("check", "--store", clerk)
+    assert "right" in said or "denied" in said
+    assert "right-word" not in said
+
+
+@pytest.mark.parametrize("what", ["check", "repair", "migrate"])
+async def test_a_database_that_is_not_there_is_one_line(database, what):
+    missing = database.at(database.shared(), "nosuch")
+    assert "no such database" in await complaint(what, "--store", missing)
+
+
+async def test_a_server_that_does_not_run_is_one_line(database):
+    class Nowhere:
+        port = free_port()
+
+    said = await complaint("check", "--store", database.at(Nowhere(), "shop"))
+    assert "cannot be reached" in said
+
+
+@pytest.mark.parametrize("netloc", ["127.0.0.1:port", "127.0.0.1:99999", "[::1"])
+async def test_an_address_that_makes_no_sense_is_one_line(database, netloc):
+    scheme = database.home(database.shared()).partition("//")[0]
+    await complaint("check", "--store", f"{scheme}//ann@{netloc}/shop")
+
+
+async def test_a_user_with_few_rights_can_do_everything_but_migrate(database, url, session, clerk):
+    with pytest.raises(StoreUnavailable):
+        async with shop_at(clerk):
+            pass
+    async with shop_at(url):
+        pass  # made by a user who may
+    for grant in database.grants(url, clerk):
+        await session.execute(grant)
+    async with selling(clerk, hold_seconds=60, max_per_buyer=20) as shop:
+        hold = await held(shop, seats=["A-1-1"], best=2, pools={"floor": 3})
+        assert said(await shop.extend_hold(hold.id)) == "extended"
+        assert said(await shop.pay_hold(hold.id)) == "paying"
+        assert said(await shop.confirm_hold(hold.id, payment="p1")) == "confirmed"
+        assert said(await shop.release_hold((await held(shop, best=1)).id)) == "released"
+        order = await shop.sell(E1, buyer="bob", pools={"floor": 2}, payment="p2")
+        assert isinstance(order, Confirmed)
+        assert said(await shop.cancel_order(order.order.id)) == "cancelled"
+        assert said(await shop.pause_event(E1)) == "changed"
+        added = await shop.add_capacity(E1, {"pools": [{"id": "floor", "capacity": 5}]})
+        assert said(added) == "changed"
+        assert said(await shop.withdraw(E1, seats=["A-4-1"])) == "changed"
+        assert said(await shop.expire(E1, limit=10)) == "expired"
+        await shop.store.wake(0.01)
+        assert await shop.store.mend(E1) == []
+        assert await shop.store.due() == []
+        assert await shop.store.strays() == []
+    code, stdout, _ = await cli("check", "--store", clerk)
+    assert (code, "clean" in stdout) == (0, True)
+
+
+ALIKE = (
+    *("a-1", "A-1", "á-1", "a\u0301-1", "\uff41-1", "a-1 ", "a-1  "),
+    *("ss", "ß", "İ", "i", "I", "\u0131"),
+)
+"""Different to a byte, the same to one collation or another: case, accents, composed and not,
+width, blanks at the end, ligatures, the Turkish i."""
+
+
+def event_of_look_alikes() -> EventPlan:
+    """Past the checks of the input, which allow no blanks at the ends: the schema is tested."""
+    template = read_event(plan(prices={"seat": 1}, pools=[]))
+    assert isinstance(template, EventPlan)
+    return EventPlan(
+        template.event,
+        tuple(SeatPlan(id, "A", "1", n, "seat", n, 1) for n, id in enumerate(ALIKE)),
+        tuple(Pool(id, "seat", n + 1) for n, id in enumerate(ALIKE)),
+    )
+
+
+async def test_ids_that_look_alike_are_different(url):
+    async with audited(url) as shop:
+        create = CreateEvent(id="create", event=E1, plan=event_of_look_alikes())
+        assert said((await shop.submit(create)).outcome) == "created"
+        for id in ALIKE:
+            seat = PlaceHold(
+                id=f"place {id}",
+                event=E1,
+                hold=f"{E1}.{id}",
+                buyer=id,
+                ask=Ask(seats=(id,)),
+                cap=1,
+                digest=id,
+            )
+            first = await shop.submit(seat)
+            assert isinstance(first.outcome, Placed), id
+            assert not first.replayed
+            assert first.outcome.hold.seats == (id,)
+            assert (await shop.submit(seat)).replayed
+        for n, id in enumerate(ALIKE):
+            sale = Sell(
+                id=f"sell {id}",
+                event=E1,
+                order=f"{E1}.{id}",
+                buyer="ann",
+                ask=Ask(pools={id: n + 1}),
+                payment=id,
+                digest=id,
+            )
+            outcome = (await shop.submit(sale)).outcome
+            assert isinstance(outcome, Confirmed), (id, outcome)
+        census = await shop.store.census(E1)
+        assert census is not None
+        assert sorted(hold.buyer for hold in census.holds) == sorted(ALIKE)
+        assert sorted(order.payment or "" for order in census.orders) == sorted(ALIKE)
+        assert [pool.id for pool in census.pools] == sorted(ALIKE, key=str.encode), "by bytes"
+
+
+async def test_events_that_look_alike_are_different(url):
+    async with audited(url) as shop:
+        for id in ("gala", "Gala", "GALA"):
+            assert said(await shop.create_event(plan(id=id))) == "created"
+            assert said(await shop.place_hold(id, buyer="ann", seats=["A-1-1"])) == "placed"
+        assert sorted(await shop.store.heads()) == ["GALA", "Gala", "gala"]
