@@ -95,9 +95,13 @@ class Holdfast:
 
     async def __aexit__(self, *exc: object) -> None:
         """Answers everything that was taken, then closes."""
-        await self._announcer.stop()
-        await self._lanes.close()
-        await self.store.close()
+        try:
+            await self._announcer.stop()
+        finally:
+            try:
+                await self._lanes.close()
+            finally:
+                await self.store.close()
 
     async def submit(self, command: Command) -> Answer:
         """Any command, as it is. The methods below are this, with the input checked."""

@@ -27,6 +27,10 @@ from holdfast.errors import CommitUnknown, NotOpen, Overloaded, StoreBusy, Store
 BATCH_COMMANDS_MAX = 500
 LANE_COMMANDS_MAX = 20_000
 RETRIES_MAX = 3
+SETTLE_SECONDS_MAX = 20.0
+"""How long a batch that fails again and again may keep others waiting while it is split."""
+WAITS_MAX = 5
+"""How often an ask waits for seats that others have locked."""
 RETRY_FIRST_SECONDS = 0.005
 RETRY_AFTER_SECONDS = 1.0
 
@@ -58,13 +62,11 @@ class Lane:
             self.runner = loop.create_task(self._run())
         return waiting
 
-    def __len__(self) -> int:
-        return len(self._queue)
-
     async def _run(self) -> None:
         try:
             while batch := self._next_batch():
-                await self._settle(batch)
+                ends = asyncio.get_running_loop().time() + SETTLE_SECONDS_MAX
+                await self._settle(batch, ends, RETRIES_MAX)
         finally:
             self.runner = None
 
@@ -82,20 +84,22 @@ class Lane:
                     break
         return batch
 
-    async def _settle(self, batch: list[Waiting]) -> None:
+    async def _settle(self, batch: list[Waiting], ends: float, retries: int) -> None:
         """Answers everybody in the batch. What fails as a whole is split, so that one poisonous
-        command cannot take others down."""
+        command cannot take others down; but not for ever, for others are waiting behind."""
         try:
-            answers = await self._retried([command for command, _ in batch])
+            answers = await self._retried([command for command, _ in batch], retries)
         except Exception as failure:
-            if len(batch) == 1 or isinstance(failure, StoreUnavailable):
+            late = asyncio.get_running_loop().time() > ends
+            if len(batch) == 1 or late or isinstance(failure, StoreUnavailable):
                 for _, waiting in batch:
                     if not waiting.done():
                         waiting.set_exception(failure)
                 return
+            # The whole was tried again already: each part is tried once.
             middle = len(batch) // 2
-            await self._settle(batch[:middle])
-            await self._settle(batch[middle:])
+            await self._settle(batch[:middle], ends, 0)
+            await self._settle(batch[middle:], ends, 0)
         else:
             self._answer(batch, answers)
 
@@ -106,16 +110,20 @@ class Lane:
                 continue
             if not answer.waiting_for:
                 waiting.set_result(answer)
+                continue
+            assert isinstance(command, PlaceHold | Sell), command
+            if command.waits >= WAITS_MAX:
+                waiting.set_exception(StoreBusy("the seats asked for are locked by others"))
             else:
-                assert isinstance(command, PlaceHold | Sell), command
-                again.append((replace(command, waited=answer.waiting_for), waiting))
+                seats, waits = answer.waiting_for, command.waits + 1
+                again.append((replace(command, waited=seats, waits=waits), waiting))
         # They have waited already: they head the next batch, in their own order.
         self._queue.extendleft(reversed(again))
 
-    async def _retried(self, commands: list[Command]) -> list[Answer]:
+    async def _retried(self, commands: list[Command], retries: int) -> list[Answer]:
         """Runs the batch again, decisions included, when its trouble was a passing one. After a
         lost commit reply that settles it too: what was committed is found by the commands' ids."""
-        for attempt in range(RETRIES_MAX):
+        for attempt in range(retries):
             try:
                 return await self._apply(commands)
             except (StoreBusy, CommitUnknown):

@@ -1,6 +1,7 @@
 """The only file that names concrete adapters: from an address to the thing itself."""
 
 import os
+import re
 from pathlib import Path
 
 from holdfast.errors import SettingsError
@@ -27,7 +28,8 @@ def make_store(settings: Settings, clock: Clock = host_clock) -> Store:
         return _postgres(url, settings, clock)
     if url.startswith(("mysql://", "mariadb://")):
         return _mysql(url, settings, clock)
-    raise SettingsError(f"unknown store {url!r}: use {KNOWN_STORES}")
+    shown = re.sub(r"//[^@/]*@", "//***@", url)
+    raise SettingsError(f"unknown store {shown!r}: use {KNOWN_STORES}")
 
 
 def _postgres(url: str, settings: Settings, clock: Clock) -> Store:

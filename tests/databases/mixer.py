@@ -69,7 +69,7 @@ class Mixer:
     async def step(self) -> Any:
         chance, shop = self.chance, self.shop
         buyer = f"u{chance.randrange(60)}"
-        hold = chance.choice(self.holds[-20:]) if self.holds else f"{E1}.none"
+        hold = chance.choice(self.holds[-60:]) if self.holds else f"{E1}.none"
         order = chance.choice(self.orders) if self.orders else f"{E1}.none"
         match chance.randrange(24):
             case 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11:

@@ -24,6 +24,8 @@ def read_ask(faults: Faults, seats: object, best: object, pools: object, channel
     )
     if not (ask.seats or ask.best or ask.pools or faults.found):
         faults.add("seats", "an ask needs seats, best or pools")
+    if (wanted := sum(best.quantity for best in ask.best)) > limits.BEST_QUANTITY_MAX:
+        faults.add("best", f"may ask for {limits.BEST_QUANTITY_MAX} seats in all", wanted)
     return ask
 
 

@@ -186,6 +186,9 @@ def _differences(census: Census) -> list[Drift]:
             found.append(
                 Drift(event, f"sold seat {seat}", right_order or "nobody", order or "nobody")
             )
+    if census.event.version != census.version:
+        versions = (str(census.event.version), str(census.version))
+        found.append(Drift(event, "version of the counter", *versions))
     for name in ("capacity", "sold", "revenue"):
         right_number, number = getattr(derived, name), getattr(census, name)
         if right_number != number:
@@ -308,6 +311,7 @@ class LogAudit:
         self.holds: dict[str, Told] = {}
         self.orders: dict[str, Told] = {}
         self.owner: dict[str, str] = {}
+        self.placed: set[str] = set()
         self.found: list[Drift] = []
 
     def read(self, entries: Iterable[Entry]) -> None:
@@ -338,6 +342,7 @@ class LogAudit:
             self.orders[order] = replace(told, state=OrderState.CANCELLED)
             self._move(entry, told.seats, (order,), None)
         elif entry.type == facts.HOLD_PLACED:
+            self.placed.add(str(hold))
             self._move(entry, told.seats, (None,), hold)
         elif entry.type in (facts.HOLD_RELEASED, facts.HOLD_EXPIRED):
             self._move(entry, told.seats, (hold,), None)
@@ -365,7 +370,7 @@ class LogAudit:
                 self._compare(f"{kind} {row.id or '(without an id)'}", told.pop(row.id, None), row)
             for id, left in told.items():
                 # A hold that lived only in a gate is known from its order alone.
-                if kind == "order" or left.state != HoldState.CONFIRMED:
+                if kind == "order" or id in self.placed:
                     self._add(f"{kind} {id}", f"{left.state} by the log", "no row")
         return self.found
 

@@ -48,6 +48,7 @@ class What(StrEnum):
     SEATS = "seats"  # ids -> seats, locked
     POOLS = "pools"  # ids -> pools, locked
     HOLDS = "holds"  # ids -> holds, locked
+    DEAD_HOLDS = "dead_holds"  # ids -> holds, locked; those that others have locked are left out
     ORDERS = "orders"  # ids -> orders, locked
     HOUSE = "house"  # nothing -> [the house], or none without seats
     CHOSEN = "chosen"  # ids -> seats, locked; those that others have locked are left out
@@ -58,6 +59,10 @@ class What(StrEnum):
     CLAIMS = "claims"  # (pool, hold) pairs -> claims
     LAPSED = "lapsed"  # (pool, units short) pairs -> enough of its lapsed claims, oldest first
     TALLIES = "tallies"  # buyers -> (buyer, Tally) pairs
+
+
+class Moved(Exception):
+    """What was read before the locks is no longer so: the batch has to be run again."""
 
 
 class Fetch(msgspec.Struct, frozen=True):
@@ -107,7 +112,7 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
             yield from _load_chosen(shelf, missing.seats)
         else:
             break
-    if shelf.skipped and _is_shortage(decision.outcome):
+    if shelf.skipped and _may_be_met(shelf, command, decision.outcome, now):
         return Answer(decision.outcome, waiting_for=tuple(sorted(shelf.skipped)[:WAITED_MAX]))
     if decision.facts:
         shelf.take(decision)
@@ -125,8 +130,16 @@ PROBED_FIRST = 8
 WAITED_MAX = 500
 
 
-def _is_shortage(outcome: Outcome) -> bool:
-    return isinstance(outcome, Refused) and outcome.reason in SHORTAGES
+def _may_be_met(shelf: Shelf, command: Command, outcome: Outcome, now: Millis) -> bool:
+    """Whether an ask was refused only because others have locked seats: with those seats it could
+    be met, so nobody knows yet."""
+    short = isinstance(outcome, Refused) and outcome.reason in SHORTAGES and not outcome.pools
+    if not short or shelf.house is None or not isinstance(command, PlaceHold | Sell):
+        return False
+    with shelf.all_offered() as house:
+        ask = command.ask
+        chosen = [house.choose(best, ask.channels, now, ask.seats) for best in ask.best]
+    return bool(chosen) and all(isinstance(seats, list) for seats in chosen)
 
 
 SHORTAGES = (Reason.SOLD_OUT, Reason.INSUFFICIENT, Reason.NOT_TOGETHER)
@@ -168,16 +181,25 @@ def _probe(
 
 
 def _load_chosen(shelf: Shelf, ids: Sequence[str]) -> Generator[Fetch, Sequence[Any], None]:
-    seats = yield Fetch(What.CHOSEN, sorted(ids))
+    # What this batch has changed is newer on the shelf than in the store.
+    wanted = sorted(id for id in ids if id not in shelf.seats.was)
+    seats = (yield Fetch(What.CHOSEN, wanted)) if wanted else []
     shelf.seats.load(seats)
-    if shelf.house is not None:
-        for seat in seats:
-            shelf.house.set(seat.id, free_from(seat))
-    returned = {seat.id for seat in seats}
-    for id in ids:
-        if id not in returned:
+    yield from _load_dead_holds(shelf, (seat.hold for seat in seats if seat.hold is not None))
+    had = {seat.id for seat in seats if seat.hold is None or seat.hold in shelf.holds.now}
+    for id in wanted:
+        if id not in had:
             shelf.skip(id)
-    yield from _load_holds(shelf, (seat.hold for seat in seats if seat.hold is not None))
+    if shelf.house is not None:
+        for id in ids:
+            if seat := shelf.seats.get(id):
+                shelf.house.set(id, free_from(seat))
+
+
+def _load_dead_holds(shelf: Shelf, ids: Iterable[str]) -> Generator[Fetch, Sequence[Any], None]:
+    """Holds found late, after all that may be waited for: whoever else is at one keeps it."""
+    if missing := sorted({id for id in ids if id not in shelf.holds.now}):
+        shelf.holds.load((yield Fetch(What.DEAD_HOLDS, missing)))
 
 
 def _load_holds(shelf: Shelf, ids: Iterable[str]) -> Generator[Fetch, Sequence[Any], None]:
@@ -269,8 +291,13 @@ def _load(shelf: Shelf, commands: Sequence[Command]) -> Loading:
         shelf.pools.load((yield Fetch(What.POOLS, sorted(needs.demand))))
     holders = {seat.hold for seat in shelf.seats.now.values() if seat.hold is not None}
     yield from _load_holds(shelf, needs.holds | needs.new_holds | holders)
+    # A rival may have sold a hold since it was peeked at: then its order is wanted as well.
+    needs.orders |= {
+        hold.order for id in followed if (hold := shelf.holds.get(id)) and hold.order is not None
+    }
     if orders := needs.orders | needs.new_orders:
         shelf.orders.load((yield Fetch(What.ORDERS, sorted(orders))))
+    _check_units(shelf, followed, needs.orders)
     if needs.best:
         shelf.house = next(iter((yield Fetch(What.HOUSE))), None)
         _tell_house(shelf)
@@ -284,6 +311,18 @@ def _load(shelf: Shelf, commands: Sequence[Command]) -> Loading:
     if buyers:
         shelf.tallies = dict((yield Fetch(What.TALLIES, buyers)))
     return now
+
+
+def _check_units(shelf: Shelf, holds: Iterable[str], orders: Iterable[str]) -> None:
+    """What is followed must have come with its units. One that was made between the look and the
+    lock has not: nobody knew which units to lock."""
+    found = [*map(shelf.holds.get, holds), *map(shelf.orders.get, orders)]
+    for owner in found:
+        if owner is None:
+            continue
+        known = shelf.seats.now.keys() >= set(owner.seats)
+        if not known or not shelf.pools.now.keys() >= owner.pools.keys():
+            raise Moved(f"{owner.id} was made meanwhile")
 
 
 def _tell_house(shelf: Shelf) -> None:
@@ -324,7 +363,9 @@ def _load_claims(
         return
     # Each lapsed claim gives back at least one unit: as many claims as units are short suffice.
     lapsed: Sequence[Claim] = yield Fetch(What.LAPSED, short, now)
+    yield from _load_dead_holds(shelf, (claim.hold for claim in lapsed))
     for claim in lapsed:
+        if claim.hold not in shelf.holds.now:
+            raise Moved(f"{claim.hold} is being ended by somebody else")
         shelf.lapsed.setdefault(claim.pool, []).append(claim)
     shelf.claims.load(claim for claim in lapsed if claim.id not in shelf.claims.now)
-    yield from _load_holds(shelf, (claim.hold for claim in lapsed))

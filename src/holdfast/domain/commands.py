@@ -26,6 +26,7 @@ class PlaceHold(Command, frozen=True, kw_only=True):
     """A cap of the caller's, where the event has none."""
     waited: tuple[str, ...] = ()
     """Seats that others had locked when this was tried before: this time they are waited for."""
+    waits: int = 0
 
 
 class ExtendHold(Command, frozen=True, kw_only=True):
@@ -69,6 +70,7 @@ class Sell(Command, frozen=True, kw_only=True):
     payment: str | None = None
     cap: int | None = None
     waited: tuple[str, ...] = ()
+    waits: int = 0
 
 
 class CancelOrder(Command, frozen=True, kw_only=True):

@@ -96,6 +96,15 @@ class House:
             self._due[until_ms] = {bit}
             self._watch(until_ms)
 
+    def reset(self) -> None:
+        """All seats free, as at the beginning."""
+        self._free = self._floor.seats
+        self._until = [0] * len(self._floor.ids)
+        self._due.clear()
+        self._ahead.clear()
+        self._passed.clear()
+        self._answers.clear()
+
     def until(self, seat_id: str) -> Millis:
         """What `set` last said of the seat; 0 if nothing, or if there is no such seat."""
         bit = self._floor.bits.get(seat_id)
@@ -157,8 +166,8 @@ class House:
     def _free_for(self, best: Best, channels: frozenset[str], without: Collection[str]) -> int:
         floor = self._floor
         free = self._free & floor.eligible(best, channels)
-        for seat_id in without:
-            free &= ~(1 << floor.bits.get(seat_id, floor.nowhere))
+        if without:
+            free &= ~_mask([floor.bits.get(seat_id, floor.nowhere) for seat_id in without])
         # Companion seats with no accessible seat in their run serve nobody who asks for one.
         return _runs_with(floor.accessible, free) if best.accessible else free
 

@@ -6,6 +6,7 @@ all that a store needs in order to write them, guarded by what they were.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -55,6 +56,13 @@ class Record(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
+class Totals(msgspec.Struct, frozen=True):
+    """What an event has and has earned, before the batch."""
+
+    capacity: int = 0
+    revenue: int = 0
+
+
 class Rows(Generic[R]):
     """Rows by id, and for those that changed, what the store still has."""
 
@@ -101,7 +109,7 @@ class Shelf:
         event_id: str,
         event: Event | None,
         house: House | None = None,
-        total_capacity: int = 0,
+        totals: Totals | None = None,
         hinted: bool = False,
     ) -> None:
         self.event_id = event_id
@@ -124,7 +132,7 @@ class Shelf:
         self.records: dict[str, Record] = {}
         self.recorded: list[Record] = []
         self.facts: list[Fact] = []
-        self.total_capacity = total_capacity
+        self.totals = totals or Totals()
         self.capacity = 0
         self.sold = 0
         self.revenue = 0
@@ -144,6 +152,7 @@ class Shelf:
 
     def skip(self, seat: str) -> None:
         """Others have locked the seat: for this batch it is not to be had."""
+        self.seats.now.pop(seat, None)
         if self.house is not None and seat not in self.skipped:
             self.skipped[seat] = self.house.until(seat)
             self.house.set(seat, FOREVER_MS)
@@ -153,6 +162,17 @@ class Shelf:
         if self.house is not None:
             for seat, until_ms in self.skipped.items():
                 self.house.set(seat, until_ms)
+
+    @contextmanager
+    def all_offered(self) -> Iterator[House]:
+        """The house as if others had locked nothing."""
+        assert self.house is not None
+        self.unskip()
+        try:
+            yield self.house
+        finally:
+            for seat in self.skipped:
+                self.house.set(seat, FOREVER_MS)
 
     def record(self, record: Record) -> None:
         self.records[record.id] = record

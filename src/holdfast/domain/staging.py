@@ -29,7 +29,7 @@ def change(shelf: Shelf, event: Event, command: ChangeEvent, now: Millis) -> Dec
     if isinstance(prices := changes.get("prices"), dict):
         # Units keep their tier, so a tier never loses its price.
         changes["prices"] = {**event.prices, **prices}
-        if no := _too_much(shelf.total_capacity, prices):
+        if no := _too_much(shelf, 0, prices):
             return Decision(no)
     different = tuple(name for name, value in changes.items() if getattr(event, name) != value)
     if not different:
@@ -88,7 +88,7 @@ def _too_many(
     for pool in pools:
         if pool.capacity > limits.POOL_CAPACITY_MAX:
             return Refused(Reason.TOO_MUCH, str(pool.capacity), pools=(pool.id,))
-    return _too_much(shelf.total_capacity + _added(command), event.prices)
+    return _too_much(shelf, _added(command), event.prices)
 
 
 def _added(command: AddCapacity) -> int:
@@ -132,8 +132,10 @@ def withdraw(shelf: Shelf, event: Event, command: Withdraw, now: Millis) -> Deci
     )
 
 
-def _too_much(capacity: int, prices: Mapping[str, int]) -> Refused | None:
-    worth = capacity * max(prices.values(), default=0)
+def _too_much(shelf: Shelf, added: int, prices: Mapping[str, int]) -> Refused | None:
+    """What was earned stays earned; what is there may all be sold at the highest price."""
+    units = shelf.totals.capacity + added
+    worth = shelf.totals.revenue + units * max(prices.values(), default=0)
     return Refused(Reason.TOO_MUCH, str(worth)) if worth > limits.EVENT_WORTH_MAX else None
 
 

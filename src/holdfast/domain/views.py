@@ -65,6 +65,8 @@ class Census(msgspec.Struct, frozen=True):
 
     event: Event
     now: Millis
+    version: int
+    """Of the event, by its counter."""
     seq: int
     capacity: int
     sold: int

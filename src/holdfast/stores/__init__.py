@@ -4,9 +4,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from holdfast.domain.batch import Batch, Fetch
+from holdfast.domain.batch import Batch, Fetch, Moved
 from holdfast.domain.model import Millis
 from holdfast.domain.outcomes import Answer
+from holdfast.errors import StoreBusy
 
 Clock = Callable[[], Millis]
 
@@ -25,6 +26,8 @@ def drive(batch: Batch, fetch: Callable[[Fetch], Sequence[Any]]) -> list[Answer]
     except StopIteration as done:
         answers: list[Answer] = done.value
         return answers
+    except Moved as moved:
+        raise StoreBusy(str(moved)) from moved
 
 
 async def drive_async(
@@ -38,3 +41,5 @@ async def drive_async(
     except StopIteration as done:
         answers: list[Answer] = done.value
         return answers
+    except Moved as moved:
+        raise StoreBusy(str(moved)) from moved

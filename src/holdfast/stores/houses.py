@@ -29,6 +29,7 @@ class Kept(msgspec.Struct):
     layout: int
     seq: int
     seats: int
+    doubtful: bool = False
 
 
 class Houses:
@@ -38,12 +39,17 @@ class Houses:
     def peek(self, event: str) -> House | None:
         """The house, if there is one already: a batch keeps it up to date as it decides."""
         kept = self._kept.get(event)
-        return kept.house if kept else None
+        return kept.house if kept and not kept.doubtful else None
 
     def current(self, event: Event, seq: int) -> Reading:
         """The house with everything that the log told up to `seq`."""
         kept = self._kept.pop(event.id, None)
-        if kept is None or kept.layout != event.layout or seq - kept.seq > CATCH_UP_MAX:
+        if kept is not None and kept.layout == event.layout and kept.doubtful:
+            # The walls still stand; who sits where is read anew.
+            kept.house.reset()
+            kept.seq, kept.doubtful = seq, False
+            busy = yield "busy_seats", (event.id,)
+        elif kept is None or kept.layout != event.layout or seq - kept.seq > CATCH_UP_MAX:
             plans = [to_plan(row) for row in (yield "house", (event.id,))]
             kept = Kept(House(plans, event.ranking), event.layout, seq, len(plans))
             busy = yield "busy_seats", (event.id,)
@@ -68,7 +74,12 @@ class Houses:
 
     def forget(self, event: str) -> None:
         """After a rollback the house has seen what never happened."""
-        self._kept.pop(event, None)
+        if kept := self._kept.get(event):
+            kept.doubtful = True
+
+    def forget_all(self) -> None:
+        for kept in self._kept.values():
+            kept.doubtful = True
 
     def _trim(self) -> None:
         while len(self._kept) > 1 and sum(k.seats for k in self._kept.values()) > HOUSE_SEATS_MAX:

@@ -15,7 +15,7 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.model import Claim, Event, Hold, Millis, Order, Pool, Seat, SeatPlan
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.seating import House
-from holdfast.domain.shelf import Record, Shelf, Tally, free_from
+from holdfast.domain.shelf import Record, Shelf, Tally, Totals, free_from
 from holdfast.domain.views import Census, PoolView, SeatMap, SeatView, Summary
 from holdfast.stores import Clock, drive, host_clock
 
@@ -47,12 +47,16 @@ class Rows:
         self.house: House | None = None
         self.house_layout = 0
 
+    @property
+    def totals(self) -> Totals:
+        return Totals(self.capacity, self.revenue)
+
     def fetch(self, want: Fetch, now: Millis) -> Sequence[Any]:
         keys = want.keys
         match want.what:
             case What.SEATS | What.CHOSEN:
                 return _found(self.seats, keys)
-            case What.HOLDS | What.PEEK_HOLDS:
+            case What.HOLDS | What.PEEK_HOLDS | What.DEAD_HOLDS:
                 return _found(self.holds, keys)
             case What.RECORDS:
                 return _found(self.records, keys)
@@ -187,7 +191,7 @@ class MemoryStore:
         rows = self._events.get(commands[0].event) or Rows()
         # One thread and no await between load and write: nobody can come in between.
         now = self._clock()
-        shelf = Shelf(commands[0].event, rows.event, rows.house, rows.capacity)
+        shelf = Shelf(commands[0].event, rows.event, rows.house, rows.totals)
         try:
             answers = drive(run(shelf, commands), lambda want: rows.fetch(want, now))
         except BaseException:
@@ -270,6 +274,7 @@ class MemoryStore:
         return Census(
             event=rows.event,
             now=self._clock(),
+            version=rows.event.version,
             seq=rows.seq,
             capacity=rows.capacity,
             sold=rows.sold,

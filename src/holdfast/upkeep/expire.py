@@ -6,7 +6,6 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from holdfast.domain.outcomes import Expired, Refused
-from holdfast.errors import HoldfastError
 
 EXPIRE_BATCH_MAX = 200
 """So many at a time: buyers in the same lane wait no longer than for a batch."""
@@ -39,18 +38,26 @@ class Announcer:
         """Announces all that is due now; returns how many holds that were."""
         count = 0
         for event in await self._due():
-            more = True
-            while more:
-                outcome = await self._expire(event, EXPIRE_BATCH_MAX)
-                announced = outcome.count if isinstance(outcome, Expired) else 0
-                count += announced
-                more = announced == EXPIRE_BATCH_MAX
+            try:
+                count += await self._announce(event)
+            except Exception:
+                # One event's trouble is its own: the others are announced.
+                log.exception("expired holds of %s were not announced", event)
         return count
+
+    async def _announce(self, event: str) -> int:
+        count = 0
+        while True:
+            outcome = await self._expire(event, EXPIRE_BATCH_MAX)
+            announced = outcome.count if isinstance(outcome, Expired) else 0
+            count += announced
+            if announced < EXPIRE_BATCH_MAX:
+                return count
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._every_seconds)
             try:
                 await self.announce()
-            except HoldfastError as trouble:
+            except Exception as trouble:  # whatever it is, the next round may go better
                 log.warning("expired holds were not announced: %s", trouble)

@@ -10,7 +10,7 @@
 -- before by a select that joins nothing.
 
 -- name: counters
-SELECT version, seq, capacity FROM holdfast_counters WHERE event = %s;
+SELECT version, seq, capacity, revenue FROM holdfast_counters WHERE event = %s;
 
 -- name: config
 SELECT config FROM holdfast_events WHERE event = %s;
@@ -36,9 +36,14 @@ SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
 FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
 FOR UPDATE SKIP LOCKED;
 
--- name: unlocked
+-- name: unlocked_mysql
 -- Run where it commits at once, so that nothing stays locked; for sharing, so that those who look
 -- at the same seats are not in each other's way.
+SELECT id FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
+FOR SHARE SKIP LOCKED;
+
+-- name: unlocked_mariadb
+-- The same in the other server's words.
 SELECT id FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
 LOCK IN SHARE MODE SKIP LOCKED;
 
@@ -54,6 +59,13 @@ FROM holdfast_pools FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys}) FO
 SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
        extensions, version, order_id
 FROM holdfast_holds FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys}) FOR UPDATE;
+
+-- name: dead_holds
+-- Found when all that may be waited for is locked: whoever else is at one keeps it.
+SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+       extensions, version, order_id
+FROM holdfast_holds FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
+FOR UPDATE SKIP LOCKED;
 
 -- name: peek_holds
 SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
@@ -97,12 +109,13 @@ SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_
 FROM holdfast_holds FORCE INDEX (holdfast_holds_by_deadline)
 WHERE event = %s AND until_ms <= %s ORDER BY until_ms LIMIT %s;
 
--- name: open_by_buyer
+-- name: tallies
+-- What buyers have: their open holds, and in a row without a hold what was sold to them. In one
+-- statement, so that a hold that is being sold is seen on one side or the other, not on neither.
 SELECT buyer, id, until_ms, units FROM holdfast_holds FORCE INDEX (holdfast_holds_by_buyer)
-WHERE event = %s AND buyer IN ({keys}) AND until_ms IS NOT NULL;
-
--- name: sold_to_buyer
-SELECT buyer, CAST(SUM(units) AS SIGNED)
+WHERE event = %s AND buyer IN ({keys}) AND until_ms IS NOT NULL
+UNION ALL
+SELECT buyer, NULL, NULL, CAST(SUM(units) AS SIGNED)
 FROM holdfast_orders FORCE INDEX (holdfast_orders_by_buyer)
 WHERE event = %s AND buyer IN ({keys}) AND state IN ('confirmed', 'captured') GROUP BY buyer;
 
@@ -312,7 +325,7 @@ SELECT event, seq FROM holdfast_counters;
 SELECT CAST(COALESCE(SUM(seq), 0) + COUNT(*) AS SIGNED) FROM holdfast_counters;
 
 -- name: census_counters
-SELECT seq, capacity, sold, revenue FROM holdfast_counters WHERE event = %s;
+SELECT version, seq, capacity, sold, revenue FROM holdfast_counters WHERE event = %s;
 
 -- name: census_seats
 SELECT id, tier, channel, hold, until_ms, order_id, withdrawn

@@ -33,6 +33,7 @@ BY_KEYS: dict[What, tuple[str, Callable[[Row], Any]]] = {
     What.POOLS: ("pools", to_pool),
     What.HOLDS: ("holds", to_hold),
     What.PEEK_HOLDS: ("peek_holds", to_hold),
+    What.DEAD_HOLDS: ("dead_holds", to_hold),
     What.ORDERS: ("orders", to_order),
     What.PEEK_ORDERS: ("peek_orders", to_order),
     What.RECORDS: ("records", to_record),
@@ -114,8 +115,9 @@ class Reader:
         return await by_keys(self._db, query, self._event, keys)
 
     async def _unlocked(self, seats: Sequence[str]) -> list[str]:
+        query = "unlocked_mariadb" if self._db.mariadb else "unlocked_mysql"
         async with self._scouts.connection() as scout:
-            return [row[0] for row in await by_keys(scout, "unlocked", self._event, seats)]
+            return [row[0] for row in await by_keys(scout, query, self._event, seats)]
 
     async def _lock_buyers(self, buyers: Sequence[str]) -> None:
         for part in parts(buyers, KEYS_MAX):
@@ -132,10 +134,14 @@ class Reader:
 
     async def _tallies(self, buyers: Sequence[str]) -> list[tuple[str, Tally]]:
         tallies = {buyer: Tally(0, {}) for buyer in buyers}
-        for buyer, sold in await self._by_keys("sold_to_buyer", buyers):
-            tallies[buyer].sold = sold
-        for buyer, hold, until_ms, units in await self._by_keys("open_by_buyer", buyers):
-            tallies[buyer].holds[hold] = (until_ms, units)
+        for part in parts(buyers, KEYS_MAX):
+            sql = SQL["tallies"].replace("{keys}", ", ".join(["%s"] * len(part)))
+            rows = await self._db.rows(sql, [self._event, *part, self._event, *part])
+            for buyer, hold, until_ms, units in rows:
+                if hold is None:
+                    tallies[buyer].sold = units
+                else:
+                    tallies[buyer].holds[hold] = (until_ms, units)
         return list(tallies.items())
 
 

@@ -12,7 +12,7 @@ from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
-from holdfast.domain.shelf import Shelf
+from holdfast.domain.shelf import Shelf, Totals
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError, StoreUnavailable
 from holdfast.settings import Settings
@@ -104,9 +104,9 @@ class MysqlStore:
     async def _apply(
         self, db: Connection, event: str, commands: Sequence[Command]
     ) -> tuple[list[Answer], tuple[int, int] | None]:
-        config, seq, capacity = await self._config(db, event)
+        config, seq, totals = await self._config(db, event)
         reader = Reader(db, event, self._scouts)
-        shelf = Shelf(event, config, self._houses.peek(event), capacity, hinted=True)
+        shelf = Shelf(event, config, self._houses.peek(event), totals, hinted=True)
         now: Millis = 0
 
         async def fetch(want: Fetch) -> Sequence[Any]:
@@ -181,18 +181,18 @@ class MysqlStore:
     async def _now(self, db: Connection) -> Millis:
         return self._clock() if self._clock else await server_clock(db)
 
-    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, int]:
+    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, Totals]:
         row = await db.one(SQL["counters"], (event,))
         if row is None:
-            return None, 0, 0
-        version, seq, capacity = row
+            return None, 0, Totals()
+        version, seq, *totals = row
         config = self._configs.get(event)
         if config is None or config.version != version:
             found = await db.one(SQL["config"], (event,))
             if found is None:
-                return None, 0, 0
+                return None, 0, Totals()
             config = self._configs[event] = read_config(found[0])
-        return config, seq, capacity
+        return config, seq, Totals(*totals)
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[Connection]:
@@ -290,7 +290,7 @@ class MysqlStore:
         config = await db.one(SQL["config"], (event,))
         if counters is None or config is None:
             return None
-        seq, capacity, sold, revenue = counters
+        version, seq, capacity, sold, revenue = counters
 
         async def every(query: str) -> list[Row]:
             return await db.stream(SQL[query], (event,))
@@ -298,6 +298,7 @@ class MysqlStore:
         return Census(
             event=read_config(config[0]),
             now=await self._now(db),
+            version=version,
             seq=seq,
             capacity=capacity,
             sold=sold,

@@ -7,7 +7,7 @@
 -- wait shows one side as it was before.
 
 -- name: counters
-SELECT version, seq, capacity FROM holdfast.counters WHERE event = $1;
+SELECT version, seq, capacity, revenue FROM holdfast.counters WHERE event = $1;
 
 -- name: config
 SELECT config FROM holdfast.events WHERE event = $1;
@@ -58,6 +58,14 @@ SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
     FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id FOR UPDATE
 ) found;
 
+-- name: dead_holds
+-- Found when all that may be waited for is locked: whoever else is at one keeps it.
+SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+           extensions, version, order_id
+    FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id FOR UPDATE SKIP LOCKED
+) found;
+
 -- name: peek_holds
 SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
@@ -106,15 +114,17 @@ CROSS JOIN LATERAL (
 SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
        extensions, version, order_id
 FROM holdfast.holds
-WHERE event = $1 AND until_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+WHERE event = $1
+  AND until_ms <= coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 ORDER BY until_ms LIMIT $2;
 
--- name: open_by_buyer
+-- name: tallies
+-- What buyers have: their open holds, and in a row without a hold what was sold to them. In one
+-- statement, so that a hold that is being sold is seen on one side or the other, not on neither.
 SELECT buyer, id, until_ms, units FROM holdfast.holds
-WHERE event = $1 AND buyer = ANY ($2::text[]) AND until_ms IS NOT NULL;
-
--- name: sold_to_buyer
-SELECT buyer, sum(units)::bigint FROM holdfast.orders
+WHERE event = $1 AND buyer = ANY ($2::text[]) AND until_ms IS NOT NULL
+UNION ALL
+SELECT buyer, NULL, NULL, sum(units)::bigint FROM holdfast.orders
 WHERE event = $1 AND buyer = ANY ($2::text[]) AND state IN ('confirmed', 'captured')
 GROUP BY buyer;
 
@@ -295,7 +305,7 @@ SELECT event FROM holdfast.counters c WHERE EXISTS (
 ORDER BY event;
 
 -- name: census_counters
-SELECT seq, capacity, sold, revenue FROM holdfast.counters WHERE event = $1;
+SELECT version, seq, capacity, sold, revenue FROM holdfast.counters WHERE event = $1;
 
 -- name: census_seats
 SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
@@ -319,8 +329,17 @@ FROM holdfast.orders WHERE event = $1 ORDER BY id;
 -- name: census_sold
 SELECT seat, order_id FROM holdfast.sold_seats WHERE event = $1 ORDER BY seat;
 
--- name: mend_lock
--- Whoever mends stops the event's batches: each needs the counter before it can commit.
+-- name: mend_lock_seats
+-- Whoever mends locks everything, in the order in which batches lock.
+SELECT id FROM holdfast.seats WHERE event = $1 ORDER BY id FOR UPDATE;
+
+-- name: mend_lock_pools
+SELECT id FROM holdfast.pools WHERE event = $1 ORDER BY id FOR UPDATE;
+
+-- name: mend_lock_holds
+SELECT id FROM holdfast.holds WHERE event = $1 ORDER BY id FOR UPDATE;
+
+-- name: mend_lock_counter
 SELECT seq FROM holdfast.counters WHERE event = $1 FOR UPDATE;
 
 -- name: mend_seat

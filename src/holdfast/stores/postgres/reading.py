@@ -28,6 +28,7 @@ BY_KEYS: dict[What, tuple[str, Callable[[Row], Any]]] = {
     What.POOLS: ("pools", to_pool),
     What.HOLDS: ("holds", to_hold),
     What.PEEK_HOLDS: ("peek_holds", to_hold),
+    What.DEAD_HOLDS: ("dead_holds", to_hold),
     What.ORDERS: ("orders", to_order),
     What.PEEK_ORDERS: ("peek_orders", to_order),
     What.RECORDS: ("records", to_record),
@@ -56,7 +57,7 @@ class Reader:
                 rows = await self._rows("lapsed", pools, units, want.now)
                 return [to_claim(row) for row in rows]
             case What.DUE:
-                return [to_hold(row) for row in await self._rows("due", keys[0])]
+                return [to_hold(row) for row in await self._rows("due", keys[0], want.now or None)]
             case What.BUYERS:
                 await self._db.execute(SQL["add_buyers"], self._event, keys)
                 return await self._rows("lock_buyers", keys)
@@ -81,10 +82,11 @@ class Reader:
 
     async def _tallies(self, buyers: Sequence[str]) -> list[tuple[str, Tally]]:
         tallies = {buyer: Tally(0, {}) for buyer in buyers}
-        for buyer, sold in await self._rows("sold_to_buyer", buyers):
-            tallies[buyer].sold = sold
-        for buyer, hold, until_ms, units in await self._rows("open_by_buyer", buyers):
-            tallies[buyer].holds[hold] = (until_ms, units)
+        for buyer, hold, until_ms, units in await self._rows("tallies", buyers):
+            if hold is None:
+                tallies[buyer].sold = units
+            else:
+                tallies[buyer].holds[hold] = (until_ms, units)
         return list(tallies.items())
 
     async def _probe(self, seats: Sequence[str]) -> list[str]:
@@ -92,5 +94,5 @@ class Reader:
         frees the locks taken since."""
         await self._db.execute("SAVEPOINT probe")
         rows = await self._rows("chosen", seats)
-        await self._db.execute("ROLLBACK TO SAVEPOINT probe")
+        await self._db.execute("ROLLBACK TO SAVEPOINT probe; RELEASE SAVEPOINT probe")
         return [row[0] for row in rows]

@@ -2,10 +2,10 @@
 clock, and no lock that outlives a batch."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -14,8 +14,8 @@ from holdfast.domain.batch import Fetch, What, run
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
-from holdfast.domain.outcomes import Answer, Refused
-from holdfast.domain.shelf import Shelf
+from holdfast.domain.outcomes import Answer, Reason, Refused
+from holdfast.domain.shelf import Shelf, Totals
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, SettingsError, StoreBusy, StoreError, StoreUnavailable
 from holdfast.settings import Settings
@@ -43,6 +43,7 @@ from holdfast.stores.rows import (
     to_summary,
 )
 
+FLUSH = "SET LOCAL synchronous_commit = on"
 PATIENCE_SECONDS = 1.0
 """How much longer than the server's own limit we wait for a server that does not answer at all."""
 
@@ -71,8 +72,11 @@ class PostgresStore:
         # (measured: 118 ms instead of 1 for the holds of a batch).
         for plan in ("seqscan", "hashjoin", "mergejoin"):
             self._begin += f"; SET LOCAL enable_{plan} = off"
-        if settings.early_release:
-            self._begin += "; SET LOCAL synchronous_commit = off"
+        # A process that stops in the middle must not keep its locks.
+        idle = f"idle_in_transaction_session_timeout = {settings.statement_timeout_ms}"
+        self._begin += f"; SET LOCAL {idle}"
+        durable = "off" if settings.early_release else "on"
+        self._begin += f"; SET LOCAL synchronous_commit = {durable}"
 
     async def open(self) -> None:
         with translated(self.url):
@@ -133,16 +137,28 @@ class PostgresStore:
         if moved is not None:
             self._houses.committed(event, *moved)
             self._wakeups.notify()
-        if self._settings.early_release and not all(_refused(answer) for answer in answers):
-            await self._barrier.wait()
+        if not all(_harmless(answer) for answer in answers):
+            await self._durable()
         return answers
+
+    async def _durable(self) -> None:
+        """Returns when all that was seen or done so far is on disk."""
+        if not self._settings.early_release:
+            return
+        try:
+            await self._barrier.wait()
+        except BaseException:
+            # What was committed may be lost, and with it what houses and configurations know.
+            self._houses.forget_all()
+            self._configs.clear()
+            raise
 
     async def _apply(
         self, db: Connection, event: str, commands: Sequence[Command]
     ) -> tuple[list[Answer], tuple[int, int] | None]:
-        config, seq, capacity = await self._config(db, event)
+        config, seq, totals = await self._config(db, event)
         reader = Reader(db, event)
-        shelf = Shelf(event, config, self._houses.peek(event), capacity, hinted=True)
+        shelf = Shelf(event, config, self._houses.peek(event), totals, hinted=True)
         now: Millis = 0
 
         async def fetch(want: Fetch) -> Sequence[Any]:
@@ -175,7 +191,9 @@ class PostgresStore:
 
     async def _commit(self, db: Connection) -> None:
         try:
-            await db.execute("COMMIT")
+            # Without the limit: cancelled while it waits for a standby, a commit would be reported
+            # as done. Whoever waits too long for it here does not know, and finds out.
+            await db.execute("SET LOCAL statement_timeout = 0; COMMIT")
         except LOST as cause:
             raise CommitUnknown(f"{self.url} did not answer a commit: {cause}") from cause
 
@@ -184,8 +202,8 @@ class PostgresStore:
         try:
             if self._barrier_db is None or self._barrier_db.is_closed():
                 self._barrier_db = await self._connect()
-            async with self._barrier_db.transaction():
-                await self._barrier_db.execute(SQL["barrier"])
+            # In one round trip; whatever the server's own default is, this one waits for the disk.
+            await self._barrier_db.execute(f"BEGIN; {FLUSH}; {SQL['barrier']}; COMMIT")
         except (*LOST, asyncpg.PostgresError) as cause:
             if self._barrier_db is not None:
                 self._barrier_db.terminate()
@@ -221,15 +239,15 @@ class PostgresStore:
             raise StoreUnavailable(f"{self.url} is not open")
         return self._pool
 
-    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, int]:
+    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, Totals]:
         row = await db.fetchrow(SQL["counters"], event)
         if row is None:
-            return None, 0, 0
-        version, seq, capacity = row
+            return None, 0, Totals()
+        version, seq, *totals = row
         config = self._configs.get(event)
         if config is None or config.version != version:
             config = self._configs[event] = read_config(await db.fetchval(SQL["config"], event))
-        return config, seq, capacity
+        return config, seq, Totals(*totals)
 
     @asynccontextmanager
     async def _snapshot(self) -> AsyncIterator[tuple[Connection, Millis]]:
@@ -262,19 +280,26 @@ class PostgresStore:
     async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
         async with self._snapshot() as (db, now):
             row = await db.fetchrow(SQL["peek_holds"], event, [id])
-            return (to_hold(row), now) if row else None
+            found = (to_hold(row), now) if row else None
+        await self._durable()
+        return found
 
     async def order(self, event: str, id: str) -> Order | None:
         async with self._snapshot() as (db, _):
             row = await db.fetchrow(SQL["peek_orders"], event, [id])
-            return to_order(row) if row else None
+            found = to_order(row) if row else None
+        await self._durable()
+        return found
 
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
         async with self._snapshot() as (db, _):
-            return [
+            rows = await db.fetch(SQL["log"], event, after, limit)
+            entries = [
                 Entry(event, seq, type, at_ms, read_data(data))
-                for event, seq, type, at_ms, data in await db.fetch(SQL["log"], event, after, limit)
+                for event, seq, type, at_ms, data in rows
             ]
+        await self._durable()
+        return entries
 
     async def due(self) -> list[str]:
         async with self._snapshot() as (db, now):
@@ -300,7 +325,7 @@ class PostgresStore:
         config = await db.fetchval(SQL["config"], event)
         if counters is None or config is None:
             return None
-        seq, capacity, sold, revenue = counters
+        version, seq, capacity, sold, revenue = counters
 
         async def every(query: str) -> list[Any]:
             return list(await db.fetch(SQL[query], event))
@@ -308,6 +333,7 @@ class PostgresStore:
         return Census(
             event=read_config(config),
             now=now,
+            version=version,
             seq=seq,
             capacity=capacity,
             sold=sold,
@@ -325,7 +351,8 @@ class PostgresStore:
     async def mend(self, event: str) -> list[str]:
         with translated(self.url):
             async with self._transaction() as db:
-                await db.fetch(SQL["mend_lock"], event)
+                for rows in ("seats", "pools", "holds", "counter"):
+                    await db.fetch(SQL[f"mend_lock_{rows}"], event)
                 now = self._clock() if self._clock else await db.fetchval(SQL["now"])
                 census = await self._census(db, event, now)
                 fixes = audit.corrections(census) if census else None
@@ -334,7 +361,7 @@ class PostgresStore:
                     return []
                 await Writer(db).mend(event, fixes)
                 await self._commit(db)
-        await self._barrier.wait()
+        await self._durable()
         return fixes.changes
 
 
@@ -357,14 +384,21 @@ async def _through_a_pooler(db: Connection) -> bool:
         return bool(await db.fetchval("SELECT pg_backend_pid()") != db.get_server_pid())
 
 
-def _refused(answer: Answer) -> bool:
-    return isinstance(answer.outcome, Refused)
+HARMLESS = (
+    *(Reason.TAKEN, Reason.SOLD_OUT, Reason.INSUFFICIENT, Reason.NOT_TOGETHER),
+    *(Reason.BUYER_CAP, Reason.NOT_ON_SALE, Reason.UNKNOWN_EVENT, Reason.UNKNOWN_UNIT),
+)
+"""Refusals that say nothing which a crash could make untrue to somebody's loss."""
+
+
+def _harmless(answer: Answer) -> bool:
+    return isinstance(answer.outcome, Refused) and answer.outcome.reason in HARMLESS
 
 
 def without_password(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    user = f"{parts.username}:***" if parts.username else "***"
-    place = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{user}@{place}").geturl()
+    """Whatever the address looks like: it is shown where it makes no sense, too."""
+    scheme, _, rest = url.partition("://")
+    login, at, place = rest.rpartition("@")
+    user, colon, _ = login.partition(":")
+    shown = f"{scheme}://{user}:***{at}{place}" if colon else url
+    return re.sub(r"(password=)[^&]*", r"\1***", shown)

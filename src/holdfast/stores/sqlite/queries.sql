@@ -3,7 +3,7 @@
 -- a few microseconds and no round trip.
 
 -- name: counters
-SELECT version, seq, capacity FROM counters WHERE event = ?;
+SELECT version, seq, capacity, revenue FROM counters WHERE event = ?;
 
 -- name: config
 SELECT config FROM events WHERE event = ?;
@@ -180,7 +180,7 @@ SELECT event FROM counters c WHERE EXISTS (
 ORDER BY event;
 
 -- name: census_counters
-SELECT seq, capacity, sold, revenue FROM counters WHERE event = ?;
+SELECT version, seq, capacity, sold, revenue FROM counters WHERE event = ?;
 
 -- name: census_seats
 SELECT id, tier, channel, hold, until_ms, order_id, withdrawn

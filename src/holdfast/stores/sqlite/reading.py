@@ -36,6 +36,7 @@ BY_KEY: dict[What, tuple[str, Callable[[Row], Any]]] = {
     What.POOLS: ("pools", to_pool),
     What.HOLDS: ("holds", to_hold),
     What.PEEK_HOLDS: ("holds", to_hold),
+    What.DEAD_HOLDS: ("holds", to_hold),
     What.ORDERS: ("orders", to_order),
     What.PEEK_ORDERS: ("orders", to_order),
     What.RECORDS: ("records", to_record),
@@ -64,6 +65,8 @@ class Reader:
                 return self._each("lapsed", asked, to_claim)
             case What.DUE:
                 return self._each("due", [(self._event, self._now, keys[0])], to_hold)
+            case What.PROBE:
+                return keys
             case What.TALLIES:
                 return [(buyer, self._tally(buyer)) for buyer in keys]
             case _:

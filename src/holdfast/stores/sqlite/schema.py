@@ -11,26 +11,29 @@ MIGRATIONS: dict[int, str] = {1: "schema.sql"}
 """Each version and the file that leads to it from the one before."""
 
 
-def migrate(db: apsw.Connection, path: str) -> list[str]:
+def migrate(db: apsw.Connection) -> list[str]:
     """Runs what is missing, each step in a transaction of its own; safe to run at any time."""
     done = []
-    if _version(db) == 0 and _tables(db):
-        raise SchemaMismatch(f"{path} is the database of another program: name another file")
-    while 0 <= (version := _version(db)) < SCHEMA_VERSION:
+    while (version := _version(db)) < SCHEMA_VERSION:
         target = version + 1
         steps = (files(__package__) / MIGRATIONS[target]).read_text(encoding="utf-8")
         with db:  # all of it or nothing, the version included
             db.execute(steps)
             db.pragma("user_version", target)
         done.append(f"schema {version} -> {target}")
-    if version < 0:
-        raise SchemaMismatch(f"{path} has schema {version}, which never was: restore a backup")
+    return done
+
+
+def check_ours(db: apsw.Connection, path: str) -> None:
+    """Refuses what another program made, and what a newer one of ours did."""
+    version = _version(db)
+    if version < 0 or (version == 0 and _tables(db)):
+        raise SchemaMismatch(f"{path} is the database of another program: name another file")
     if version > SCHEMA_VERSION:
         raise SchemaMismatch(
             f"{path} has schema {version}, newer than this program's {SCHEMA_VERSION}: "
             "upgrade holdfast"
         )
-    return done
 
 
 def _tables(db: apsw.Connection) -> int:

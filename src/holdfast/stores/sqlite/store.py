@@ -5,6 +5,8 @@ thread writes batches, one reads views, one copies the write-ahead log back into
 """
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
-from holdfast.domain.shelf import Shelf
+from holdfast.domain.shelf import Shelf, Totals
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
 from holdfast.stores import Clock, drive, host_clock
@@ -46,11 +48,14 @@ from holdfast.stores.sqlite.writing import Writer
 
 T = TypeVar("T")
 
-MAGIC = b"SQLite format 3\x00"
+log = logging.getLogger("holdfast.sqlite")
+
 BUSY_MS = 5_000
 """Patience with writers that do not queue as we do, such as another program."""
 WAKE_FIRST_SECONDS = 0.005
 WAKE_LAST_SECONDS = 0.1
+COPY_BUSY_MS = 100
+COPY_AGAIN_SECONDS = 1.0
 WAL_PAGES_MAX = 4_000
 """About 16 MB; then it is copied back into the file, off the lane."""
 
@@ -68,13 +73,15 @@ class SqliteStore:
 
     def __init__(self, path: str, clock: Clock = host_clock, synchronous: str = "FULL") -> None:
         self.url = f"sqlite:///{path}"
-        self._path = Path(path)
+        # Resolved: by whatever name processes come to the file, they queue at the same place.
+        self._path = Path(path).resolve()
         self._clock = clock
         self._synchronous = synchronous
         self._write_thread = ThreadPoolExecutor(1, "holdfast-write")
         self._read_thread = ThreadPoolExecutor(1, "holdfast-read")
         self._copy_thread = ThreadPoolExecutor(1, "holdfast-checkpoint")
         self._copying = False
+        self._copy_after = 0.0
         self._configs: dict[str, Event] = {}
 
     async def open(self) -> None:
@@ -86,9 +93,10 @@ class SqliteStore:
         self._turn, self._copier_turn = Turn(self._path), Turn(self._path)
         with self._turn.taken():
             self._db = self._connect()
-            self._migrated = schema.migrate(self._db, self.url)
+            self._migrated = schema.migrate(self._db)
         self._reader = self._connect()
         self._copier = self._connect()
+        self._copier.set_busy_timeout(COPY_BUSY_MS)
         self._houses = Houses()
         self._db.set_wal_hook(self._after_commit)
 
@@ -141,7 +149,13 @@ class SqliteStore:
     @contextmanager
     def _transaction(self, events: dict[str, list[int]]) -> Iterator[Callable[[], None]]:
         """Committed if asked, else rolled back: the commit of nothing would still cost a flush."""
-        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError as cause:
+            # Waited for already, and not by queueing as we do: no part of the batch would fare
+            # better.
+            text = f"{self.url} is locked by another program: close it there"
+            raise StoreUnavailable(text) from cause
         try:
             yield self._commit
         except BaseException:
@@ -164,8 +178,8 @@ class SqliteStore:
     def _decide(
         self, event: str, commands: Sequence[Command], now: Millis, changed: list[Moved]
     ) -> list[Answer]:
-        config, seq, capacity = self._config(event)
-        shelf = Shelf(event, config, self._houses.peek(event), capacity)
+        config, seq, totals = self._config(event)
+        shelf = Shelf(event, config, self._houses.peek(event), totals)
         reader = Reader(self._db, event, now)
 
         def fetch(want: Fetch) -> Sequence[object]:
@@ -181,29 +195,33 @@ class SqliteStore:
             changed.append(Moved(event, seq, after))
         return answers
 
-    def _config(self, event: str) -> tuple[Event | None, int, int]:
+    def _config(self, event: str) -> tuple[Event | None, int, Totals]:
         row = self._db.execute(SQL["counters"], (event,)).fetchone()
         if row is None:
-            return None, 0, 0
-        version, seq, capacity = row
+            return None, 0, Totals()
+        version, seq, *totals = row
         config = self._configs.get(event)
         if config is None or config.version != version:
             config = self._configs[event] = read_event(self._db, event)
-        return config, seq, capacity
+        return config, seq, Totals(*totals)
 
     def _after_commit(self, db: apsw.Connection, name: str, pages: int) -> int:
-        if pages >= WAL_PAGES_MAX and not self._copying:
+        if pages >= WAL_PAGES_MAX and not self._copying and time.monotonic() > self._copy_after:
             self._copying = True
             self._copy_thread.submit(self._copy_back)
         return apsw.SQLITE_OK
 
     def _copy_back(self) -> None:
-        """Copies most pages while others write, then the rest in a turn of its own, so that the
-        next writer finds the log fully copied and starts it anew instead of growing it."""
+        """Copies most pages while others write, then the rest in a turn of its own, and makes the
+        next writer begin the log anew instead of growing it: for that, those who read from the log
+        are waited for a moment, and if they go on reading, it is tried again later."""
         try:
             self._copier.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             with self._copier_turn.taken():
-                self._copier.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                self._copier.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+        except apsw.Error as cause:
+            log.debug("the write-ahead log is in use: %s", cause)
+            self._copy_after = time.monotonic() + COPY_AGAIN_SECONDS
         finally:
             self._copying = False
 
@@ -281,7 +299,7 @@ class SqliteStore:
         config = db.execute(SQL["config"], (event,)).get
         if counters is None or config is None:
             return None
-        seq, capacity, sold, revenue = counters
+        version, seq, capacity, sold, revenue = counters
 
         def every(query: str, to_value: Callable[[tuple[object, ...]], T]) -> list[T]:
             return [to_value(row) for row in db.execute(SQL[query], (event,))]
@@ -289,6 +307,7 @@ class SqliteStore:
         return Census(
             event=read_config(config),
             now=self._clock(),
+            version=version,
             seq=seq,
             capacity=capacity,
             sold=sold,
@@ -338,15 +357,18 @@ class SqliteStore:
 
 
 def _check_file(path: Path, url: str) -> None:
-    """Before anything is made beside it: what is there must be a SQLite database, or nothing."""
+    """Before anything is made or changed: what is there must be ours, or nothing. Only SQLite may
+    open the file: closing it otherwise would drop the locks that SQLite has on it in this process.
+    """
     if not path.exists():
         return
     if not path.is_file():
         raise StoreUnavailable(f"{url} is not a file")
-    with path.open("rb") as file:
-        head = file.read(len(MAGIC))
-    if head not in (b"", MAGIC):
-        raise StoreUnavailable(f"{url} is not a SQLite database")
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        schema.check_ours(db, url)
+    finally:
+        db.close()
 
 
 async def _on(thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
