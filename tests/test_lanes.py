@@ -13,9 +13,11 @@ from holdfast.domain.commands import (
     Command,
     CreateEvent,
     ExpireHolds,
+    PlaceHold,
     Withdraw,
 )
-from holdfast.domain.outcomes import Answer, Expired
+from holdfast.domain.model import Ask, Best
+from holdfast.domain.outcomes import Answer, Expired, Reason, Refused
 from holdfast.domain.plan import EventPlan, read_event
 from holdfast.engine import Holdfast
 from holdfast.errors import (
@@ -26,7 +28,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
-from holdfast.lanes import RETRIES_MAX, Lanes
+from holdfast.lanes import RETRIES_MAX, WAITS_MAX, Lanes
 from holdfast.ports import Store
 from holdfast.settings import Settings
 from holdfast.stores.memory import MemoryStore
@@ -50,6 +52,8 @@ class Desk:
         self.open = asyncio.Event()
         self._arrived: asyncio.Queue[None] = asyncio.Queue()
         self.trouble: Callable[[list[str]], Exception | None] = lambda ids: None
+        self.locked: dict[str, int] = {}
+        """Commands whose seats others have locked, and how often."""
 
     async def apply(self, commands: Sequence[Command]) -> list[Answer]:
         ids = [command.id for command in commands]
@@ -58,7 +62,12 @@ class Desk:
         await self.open.wait()
         if trouble := self.trouble(ids):
             raise trouble
-        return [answer(id) for id in ids]
+        return [self.look(each) for each in commands]
+
+    def look(self, command: Command) -> Answer:
+        if isinstance(command, PlaceHold) and command.waits < self.locked.get(command.id, 0):
+            return Answer(Refused(Reason.SOLD_OUT), waiting_for=(f"seat of {command.id}",))
+        return answer(command.id)
 
     async def busy(self) -> None:
         """Until one more batch has reached the desk and waits there."""
@@ -71,6 +80,12 @@ def answer(id: str) -> Answer:
 
 def command(id: int, event: str = E1) -> Command:
     return ExpireHolds(id=str(id), event=event, limit=1)
+
+
+def best(id: int) -> Command:
+    return PlaceHold(
+        id=str(id), event=E1, hold=f"e1.{id}", buyer="ann", ask=Ask(best=(Best(quantity=1),))
+    )
 
 
 def _plan() -> EventPlan:
@@ -255,6 +270,47 @@ async def test_an_authority_that_is_away_fails_the_batch_at_once_and_is_not_aske
     assert [type(found) for found in answers] == [StoreUnavailable] * 3
     assert desk.batches == [["1", "2", "3"]]
     assert await lane.submit(command(4)) == answer("4")
+
+
+async def test_a_lost_reply_is_settled_also_when_it_is_that_of_a_part(desk):
+    """One poisonous command splits the batch; then the reply to the rest is lost once."""
+    desk.open.set()
+
+    def trouble(ids: list[str]) -> Exception | None:
+        if "1" in ids:
+            return StoreError("poison")
+        return CommitUnknown("lost") if desk.batches.count(ids) == 1 else None
+
+    desk.trouble = trouble
+    lane = queue(desk)
+    poison, good = lane.submit(command(1)), lane.submit(command(2))
+    with pytest.raises(StoreError):
+        await poison
+    assert await good == answer("2")
+
+
+async def test_an_ask_whose_seats_others_have_locked_heads_the_next_batch(desk):
+    desk.locked = {"2": 1, "3": 1}
+    lane = queue(desk)
+    waiting = [lane.submit(best(id)) for id in (1, 2, 3)]
+    await desk.busy()
+    waiting.append(lane.submit(best(4)))
+    desk.open.set()
+    assert await asyncio.gather(*waiting) == [answer(id) for id in "1234"]
+    assert desk.batches == [["1", "2", "3"], ["2", "3", "4"]]
+
+
+@pytest.mark.parametrize("times", [WAITS_MAX, WAITS_MAX + 1])
+async def test_an_ask_waits_for_locked_seats_so_often_and_no_more(desk, times):
+    desk.open.set()
+    desk.locked = {"1": times}
+    waiting = queue(desk).submit(best(1))
+    if times <= WAITS_MAX:
+        assert await waiting == answer("1")
+    else:
+        with pytest.raises(StoreBusy):
+            await waiting
+    assert desk.batches == [["1"]] * (WAITS_MAX + 1)
 
 
 async def test_who_stops_waiting_for_a_batch_that_fails_leaves_no_noise(desk):

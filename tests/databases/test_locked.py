@@ -114,6 +114,26 @@ async def test_of_a_thousand_locked_seats_the_only_two_left_are_found(
         assert sorted(outcome.hold.seats) == sorted(left)
 
 
+async def test_while_one_pair_or_the_other_is_free_no_pair_is_refused(
+    database, url, session, watcher
+):
+    """While an ask waits for the only free pair, the other pair is given back, and then the first
+    is taken: there was one to be had at every moment."""
+    async with selling(url, rows=2, width=2) as shop, audited(url) as one, audited(url) as two:
+        other = await held(two, "two", seats=["A-2-1", "A-2-2"])
+        assert await lock_seats(database, session, "id LIKE 'A-1-%'") == 2
+        taking = asyncio.create_task(held(one, "one", seats=["A-1-1", "A-1-2"]))
+        await somebody_waits(database, watcher)
+        asked = asyncio.create_task(shop.place_hold(E1, buyer="ann", best=2))
+        await somebody_waits(database, watcher, 2)
+        await two.release_hold(other.id)
+        await session.execute("COMMIT")
+        await taking
+        outcome = await asked
+        assert isinstance(outcome, Placed), outcome
+        assert sorted(outcome.hold.seats) == ["A-2-1", "A-2-2"]
+
+
 async def test_an_ask_refused_for_another_reason_leaves_no_seat_behind(database, url, session):
     """Passing over a locked seat is for one batch: a later one finds it free."""
     async with selling(url, rows=2, width=10) as shop:

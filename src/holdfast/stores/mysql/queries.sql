@@ -36,16 +36,16 @@ SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
 FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
 FOR UPDATE SKIP LOCKED;
 
--- name: unlocked_mysql
+-- name: unlocked_seats
 -- Run where it commits at once, so that nothing stays locked; for sharing, so that those who look
--- at the same seats are not in each other's way.
+-- at the same rows are not in each other's way. `{share}` is FOR SHARE on MySQL and
+-- LOCK IN SHARE MODE on MariaDB.
 SELECT id FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
-FOR SHARE SKIP LOCKED;
+{share} SKIP LOCKED;
 
--- name: unlocked_mariadb
--- The same in the other server's words.
-SELECT id FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
-LOCK IN SHARE MODE SKIP LOCKED;
+-- name: unlocked_holds
+SELECT id FROM holdfast_holds FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys})
+{share} SKIP LOCKED;
 
 -- name: seats_now
 SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
@@ -85,8 +85,10 @@ SELECT id, digest, outcome
 FROM holdfast_commands FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
 
 -- name: payments
-SELECT payment, id FROM holdfast_orders FORCE INDEX (holdfast_orders_by_payment)
-WHERE event = %s AND payment IN ({keys});
+SELECT o.payment, o.id FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    payment VARCHAR(200) CHARACTER SET utf8mb4 PATH '$'
+)) AS n STRAIGHT_JOIN holdfast_orders o FORCE INDEX (holdfast_orders_by_payment)
+    ON o.event = %s AND o.payment = n.payment;
 
 -- name: claims
 -- Claims change only under their pool's lock, which the batch has.
@@ -112,12 +114,16 @@ WHERE event = %s AND until_ms <= %s ORDER BY until_ms LIMIT %s;
 -- name: tallies
 -- What buyers have: their open holds, and in a row without a hold what was sold to them. In one
 -- statement, so that a hold that is being sold is seen on one side or the other, not on neither.
-SELECT buyer, id, until_ms, units FROM holdfast_holds FORCE INDEX (holdfast_holds_by_buyer)
-WHERE event = %s AND buyer IN ({keys}) AND until_ms IS NOT NULL
+SELECT h.buyer, h.id, h.until_ms, h.units FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    buyer VARCHAR(128) CHARACTER SET utf8mb4 PATH '$'
+)) AS n STRAIGHT_JOIN holdfast_holds h FORCE INDEX (holdfast_holds_by_buyer)
+    ON h.event = %s AND h.buyer = n.buyer AND h.until_ms IS NOT NULL
 UNION ALL
-SELECT buyer, NULL, NULL, CAST(SUM(units) AS SIGNED)
-FROM holdfast_orders FORCE INDEX (holdfast_orders_by_buyer)
-WHERE event = %s AND buyer IN ({keys}) AND state IN ('confirmed', 'captured') GROUP BY buyer;
+SELECT o.buyer, NULL, NULL, CAST(SUM(o.units) AS SIGNED) FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    buyer VARCHAR(128) CHARACTER SET utf8mb4 PATH '$'
+)) AS n STRAIGHT_JOIN holdfast_orders o FORCE INDEX (holdfast_orders_by_buyer)
+    ON o.event = %s AND o.buyer = n.buyer AND o.state IN ('confirmed', 'captured')
+GROUP BY o.buyer;
 
 -- name: house
 SELECT id, section, `row`, number, tier, x, y, `rank`, `accessible`, companion,
@@ -261,12 +267,15 @@ SET o.state = n.state, o.payment = n.payment;
 INSERT INTO holdfast_commands (event, id, digest, outcome, at_ms) VALUES {rows};
 
 -- name: old_records
--- Two processes never wait for each other here: each takes what the other left.
-SELECT id FROM holdfast_commands FORCE INDEX (holdfast_commands_by_age)
+-- Two processes never wait for each other here: each takes what the other left. The digest keeps
+-- MySQL from reading all of the index, which would do for the id alone.
+SELECT id, digest FROM holdfast_commands FORCE INDEX (holdfast_commands_by_age)
 WHERE event = %s AND at_ms < %s ORDER BY at_ms LIMIT %s FOR UPDATE SKIP LOCKED;
 
 -- name: forget_records
-DELETE FROM holdfast_commands WHERE event = %s AND id IN ({keys});
+DELETE c FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$'
+)) AS n STRAIGHT_JOIN holdfast_commands c FORCE INDEX (PRIMARY) ON c.event = %s AND c.id = n.id;
 
 -- name: insert_counters
 INSERT INTO holdfast_counters (event, version, seq, capacity, sold, revenue)
@@ -366,8 +375,17 @@ SELECT event FROM (
 WHERE event NOT IN (SELECT event FROM holdfast_events)
    OR event NOT IN (SELECT event FROM holdfast_counters) ORDER BY event;
 
--- name: mend_lock
--- Whoever mends stops the event's batches: each needs the counter before it can commit.
+-- name: mend_lock_seats
+-- Whoever mends locks everything, in the order in which batches lock.
+SELECT id FROM holdfast_seats FORCE INDEX (PRIMARY) WHERE event = %s ORDER BY id FOR UPDATE;
+
+-- name: mend_lock_pools
+SELECT id FROM holdfast_pools FORCE INDEX (PRIMARY) WHERE event = %s ORDER BY id FOR UPDATE;
+
+-- name: mend_lock_holds
+SELECT id FROM holdfast_holds FORCE INDEX (PRIMARY) WHERE event = %s ORDER BY id FOR UPDATE;
+
+-- name: mend_lock_counter
 SELECT seq FROM holdfast_counters WHERE event = %s FOR UPDATE;
 
 -- name: mend_seat

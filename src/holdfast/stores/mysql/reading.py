@@ -33,19 +33,20 @@ BY_KEYS: dict[What, tuple[str, Callable[[Row], Any]]] = {
     What.POOLS: ("pools", to_pool),
     What.HOLDS: ("holds", to_hold),
     What.PEEK_HOLDS: ("peek_holds", to_hold),
-    What.DEAD_HOLDS: ("dead_holds", to_hold),
     What.ORDERS: ("orders", to_order),
     What.PEEK_ORDERS: ("peek_orders", to_order),
     What.RECORDS: ("records", to_record),
-    What.PAYMENTS: ("payments", to_pair),
 }
 
 
-async def by_keys(db: Connection, query: str, event: str, keys: Sequence[str]) -> list[Row]:
+async def by_keys(
+    db: Connection, query: str, event: str, keys: Sequence[str], share: str = ""
+) -> list[Row]:
     found: list[Row] = []
+    sql = SQL[query].replace("{share}", share)
     for part in parts(keys, KEYS_MAX):
-        sql = SQL[query].replace("{keys}", ", ".join(["%s"] * len(part)))
-        found += await db.rows(sql, (event, *part))
+        marks = ", ".join(["%s"] * len(part))
+        found += await db.rows(sql.replace("{keys}", marks), (event, *part))
     return found
 
 
@@ -78,6 +79,9 @@ class Reader:
             case What.CLAIMS:
                 rows = await self._db.rows(SQL["claims"], (to_json(keys), self._event))
                 return [to_claim(row) for row in rows]
+            case What.PAYMENTS:
+                rows = await self._db.rows(SQL["payments"], (to_json(keys), self._event))
+                return [to_pair(row) for row in rows]
             case What.LAPSED:
                 return await self._lapsed(keys, want.now)
             case What.DUE:
@@ -89,11 +93,13 @@ class Reader:
             case What.TALLIES:
                 return await self._tallies(keys)
             case What.CHOSEN:
-                # What others lock between the two is still passed over.
-                unlocked = await self._unlocked(keys) if self._db.mariadb else keys
+                unlocked = await self._lockable("unlocked_seats", keys)
                 return [to_seat(row) for row in await self._by_keys("chosen", unlocked)]
+            case What.DEAD_HOLDS:
+                unlocked = await self._lockable("unlocked_holds", keys)
+                return [to_hold(row) for row in await self._by_keys("dead_holds", unlocked)]
             case What.PROBE:
-                return await self._unlocked(keys)
+                return await self._unlocked("unlocked_seats", keys)
             case _:
                 raise AssertionError(want)
 
@@ -114,10 +120,16 @@ class Reader:
     async def _by_keys(self, query: str, keys: Sequence[str]) -> list[Row]:
         return await by_keys(self._db, query, self._event, keys)
 
-    async def _unlocked(self, seats: Sequence[str]) -> list[str]:
-        query = "unlocked_mariadb" if self._db.mariadb else "unlocked_mysql"
+    async def _lockable(self, query: str, keys: Sequence[str]) -> Sequence[str]:
+        """Where SKIP LOCKED has to be kept away from locked rows, those that have none. What others
+        lock between the two is still passed over."""
+        return await self._unlocked(query, keys) if self._db.mariadb else keys
+
+    async def _unlocked(self, query: str, keys: Sequence[str]) -> list[str]:
+        share = "LOCK IN SHARE MODE" if self._db.mariadb else "FOR SHARE"
         async with self._scouts.connection() as scout:
-            return [row[0] for row in await by_keys(scout, query, self._event, seats)]
+            rows = await by_keys(scout, query, self._event, keys, share)
+            return [row[0] for row in rows]
 
     async def _lock_buyers(self, buyers: Sequence[str]) -> None:
         for part in parts(buyers, KEYS_MAX):
@@ -134,14 +146,13 @@ class Reader:
 
     async def _tallies(self, buyers: Sequence[str]) -> list[tuple[str, Tally]]:
         tallies = {buyer: Tally(0, {}) for buyer in buyers}
-        for part in parts(buyers, KEYS_MAX):
-            sql = SQL["tallies"].replace("{keys}", ", ".join(["%s"] * len(part)))
-            rows = await self._db.rows(sql, [self._event, *part, self._event, *part])
-            for buyer, hold, until_ms, units in rows:
-                if hold is None:
-                    tallies[buyer].sold = units
-                else:
-                    tallies[buyer].holds[hold] = (until_ms, units)
+        named = to_json(buyers)
+        rows = await self._db.rows(SQL["tallies"], (named, self._event, named, self._event))
+        for buyer, hold, until_ms, units in rows:
+            if hold is None:
+                tallies[buyer].sold = units
+            else:
+                tallies[buyer].holds[hold] = (until_ms, units)
         return list(tallies.items())
 
 

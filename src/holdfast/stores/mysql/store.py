@@ -2,6 +2,7 @@
 database's clock, and no lock that outlives a batch."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -316,7 +317,8 @@ class MysqlStore:
     async def mend(self, event: str) -> list[str]:
         with translated(self.url):
             async with self._transaction() as db:
-                await db.one(SQL["mend_lock"], (event,))
+                for rows in ("seats", "pools", "holds", "counter"):
+                    await db.stream(SQL[f"mend_lock_{rows}"], (event,))
                 census = await self._census(db, event)
                 fixes = audit.corrections(census) if census else None
                 if fixes is None or not fixes.changes:
@@ -340,4 +342,5 @@ def without_password(url: str) -> str:
     scheme, _, rest = url.partition("://")
     login, at, place = rest.rpartition("@")
     user, colon, _ = login.partition(":")
-    return f"{scheme}://{user}:***{at}{place}" if colon else url
+    shown = f"{scheme}://{user}:***{at}{place}" if colon else url
+    return re.sub(r"(password=)[^&]*", r"\1***", shown)

@@ -10,7 +10,7 @@ from holdfast.errors import StoreBusy
 from holdfast.stores import rows
 from holdfast.stores.mysql.connections import Connection
 from holdfast.stores.mysql.errors import inserting
-from holdfast.stores.mysql.reading import KEYS_MAX, SQL, parts
+from holdfast.stores.mysql.reading import SQL, parts
 from holdfast.stores.rows import Row, Write, to_json
 
 ROWS_MAX = 1_000
@@ -77,8 +77,5 @@ class Writer:
 
     async def _forget(self, old: Row) -> int:
         event, *_ = old
-        ids = [id for (id,) in await self._db.rows(SQL["old_records"], old)]
-        for part in parts(ids, KEYS_MAX):
-            sql = SQL["forget_records"].replace("{keys}", ", ".join(["%s"] * len(part)))
-            await self._db.execute(sql, (event, *part))
-        return len(ids)
+        ids = [id for id, _ in await self._db.rows(SQL["old_records"], old)]
+        return await self._db.execute(SQL["forget_records"], (to_json(ids), event)) if ids else 0

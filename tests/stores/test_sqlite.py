@@ -1,0 +1,93 @@
+"""What is SQLite's alone: its file, its locks, its write-ahead log."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from holdfast import Holdfast, Placed, Refused, StoreError
+from holdfast.stores.sqlite.turn import Turn
+
+TALK = {"id": "talk", "prices": {"any": 1}, "pools": [{"id": "room", "tier": "any", "capacity": 1}]}
+
+LOOK = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+print(db.execute("SELECT count(*) FROM events").fetchone()[0])
+db.close()
+"""
+
+
+MAKE = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute(sys.argv[2])
+db.commit()
+"""
+
+
+def in_another_process(program: str, *args: object) -> bytes:
+    """With the SQLite of Python's own library, as any other program has it."""
+    command = [sys.executable, "-c", program, *map(str, args)]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+async def test_a_second_shop_in_the_process_does_not_drop_the_locks_of_the_first(tmp_path):
+    """Else another program that closes the file believes to be the last, and removes the log
+    from under the shop: what is sold from then on, nobody else sees."""
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    async with Holdfast.open(url, upkeep=False) as shop:
+        await shop.create_event(TALK)
+        async with Holdfast.open(url, upkeep=False):
+            pass
+        assert in_another_process(LOOK, tmp_path / "shop.db") == b"1\n"
+        assert (tmp_path / "shop.db-wal").exists()
+        assert isinstance(await shop.place_hold("talk", buyer="a", pools={"room": 1}), Placed)
+        async with Holdfast.open(url, upkeep=False) as other:
+            assert isinstance(await other.place_hold("talk", buyer="b", pools={"room": 1}), Refused)
+
+
+@pytest.mark.parametrize("made", ["CREATE TABLE mine (x)", "PRAGMA user_version = 99"])
+async def test_the_database_of_another_program_is_left_as_it_is(tmp_path, made):
+    path = tmp_path / "other.db"
+    in_another_process(MAKE, path, made)
+    before = path.read_bytes()
+    with pytest.raises(StoreError):
+        async with Holdfast.open(f"sqlite:///{path}"):
+            pass
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["other.db"]
+
+
+async def test_by_whatever_name_they_come_all_queue_at_one_place(tmp_path):
+    (tmp_path / "link.db").symlink_to(tmp_path / "shop.db")
+    for name in ("shop.db", "link.db"):
+        async with Holdfast.open(f"sqlite:///{tmp_path / name}", upkeep=False):
+            pass
+    assert [file.name for file in tmp_path.glob("*-turn")] == ["shop.db-turn"]
+
+
+def test_one_at_a_time_and_nobody_overtakes(tmp_path):
+    turns = [Turn(tmp_path / "shop.db") for _ in range(3)]
+    inside: list[int] = []
+    order: list[int] = []
+    crowded = []
+
+    def write(nth: int) -> None:
+        for _ in range(200):
+            with turns[nth].taken():
+                inside.append(nth)
+                crowded.append(len(inside) > 1)
+                order.append(nth)
+                inside.remove(nth)
+
+    threads = [threading.Thread(target=write, args=(nth,)) for nth in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for turn in turns:
+        turn.close()
+    assert not any(crowded)
+    assert sorted(order) == sorted([0, 1, 2] * 200)
