@@ -21,7 +21,7 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="The authority: sqlite:///shop.db or memory://. "
+        help="The authority: sqlite:///shop.db, postgresql://..., mysql://... or memory://. "
         "Else HOLDFAST_STORE, else store in holdfast.toml, else sqlite:///holdfast.db.",
     ),
 ]
