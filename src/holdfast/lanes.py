@@ -123,12 +123,16 @@ class Lane:
     async def _retried(self, commands: list[Command], retries: int) -> list[Answer]:
         """Runs the batch again, decisions included, when its trouble was a passing one. After a
         lost commit reply that settles it too: what was committed is found by the commands' ids."""
-        for attempt in range(retries):
+        for attempt in range(RETRIES_MAX):
             try:
                 return await self._apply(commands)
-            except (StoreBusy, CommitUnknown):
-                # Two processes that met should not meet again at the same moment.
-                await asyncio.sleep(RETRY_FIRST_SECONDS * 2**attempt * (1 + random.random()))
+            except StoreBusy:
+                if attempt >= retries:
+                    raise
+            except CommitUnknown:
+                pass  # nobody may be left in doubt, not even in a part
+            # Two processes that met should not meet again at the same moment.
+            await asyncio.sleep(RETRY_FIRST_SECONDS * 2**attempt * (1 + random.random()))
         return await self._apply(commands)
 
 

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from holdfast import Placed, Reason, Refused
+from holdfast.errors import StoreError
 from tests.contract.helpers import said
 from tests.databases.shops import (
     E1,
@@ -160,3 +161,44 @@ async def test_whoever_stopped_waiting_for_locked_seats_leaves_none_behind(
             await asked
         # Her hold may be placed all the same: its batch was under way. The others are free.
         await held(shop, "bob", best={"quantity": 8, "together": False})
+
+
+async def test_no_lock_outlives_a_batch(database, url, session, watcher):
+    """Whatever became of it: done, refused, failed, or no longer waited for."""
+    async with selling(url, max_per_buyer=10) as shop:
+        hold = await held(shop, seats=["A-1-1"], best=2, pools={"floor": 1})
+        await shop.confirm_hold(hold.id)
+        assert said(await shop.place_hold(E1, buyer="bob", seats=["A-1-1", "A-4-1"])) == "no.taken"
+        assert said(await shop.place_hold(E1, buyer="bob", best=11)) == "no.buyer_cap"
+        given_up = asyncio.create_task(shop.place_hold(E1, buyer="bob", best=1))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await database.fail_updates(watcher, "pools", database.again[0], times=1_000_000)
+        with pytest.raises(StoreError):
+            await shop.place_hold(E1, buyer="bob", best=1, pools={"floor": 1})
+        await session.execute("BEGIN")
+        for table in ("buyers", "seats", "pools", "claims", "holds", "orders", "counters"):
+            # Fails if anybody has locked a row.
+            await session.rows(f"SELECT * FROM {database.table(table)} FOR UPDATE NOWAIT")
+        await session.execute("ROLLBACK")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+async def test_a_process_that_stops_in_the_middle_of_a_batch_does_not_keep_its_locks(database, url):
+    """MySQL and MariaDB do the same, but only after their shortest limit on idle connections."""
+    async with selling(url) as shop, audited(url, statement_timeout_ms=1_000) as stopped:
+        commit = stopped.store._commit  # type: ignore[attr-defined]
+        reached, going_on = asyncio.Event(), asyncio.Event()
+
+        async def late(db) -> None:
+            reached.set()
+            await going_on.wait()
+            await commit(db)
+
+        stopped.store._commit = late  # type: ignore[attr-defined]
+        asked = asyncio.create_task(stopped.place_hold(E1, buyer="late", seats=["A-1-1"]))
+        await reached.wait()
+        assert said(await shop.place_hold(E1, buyer="ann", seats=["A-1-1"])) == "placed"
+        going_on.set()
+        assert said(await asked) == "no.taken"

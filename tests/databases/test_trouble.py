@@ -262,3 +262,16 @@ async def test_a_cap_holds_across_processes(database, url, session):
             asks = [shops[k % 2].place_hold(E1, buyer=f"u{n}", best=1) for k in range(8)]
             answers = Counter(map(said, await asyncio.gather(*asks)))
             assert answers == {"placed": 3, "no.buyer_cap": 5}
+
+
+async def test_one_connection_serves_any_number_of_events(url):
+    events = [f"e{n}" for n in range(10)]
+    async with audited(url, pool_max=1) as shop:
+        for event in events:
+            await shop.create_event(plan(id=event))
+        asks = [
+            shop.place_hold(event, buyer=f"u{n}", best=2, pools={"floor": 1})
+            for n in range(10)
+            for event in events
+        ]
+        assert Counter(map(said, await asyncio.gather(*asks))) == {"placed": 100}

@@ -34,7 +34,8 @@ def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decisi
     ask = command.ask
     if made := shelf.holds.get(command.hold):
         # Without a digest the id is ours: this is our own command, whose reply was lost.
-        return Decision(Refused(Reason.EXISTS, made.id) if command.digest else Placed(made))
+        ours = not command.digest and made.buyer == command.buyer
+        return Decision(Placed(made) if ours else Refused(Reason.EXISTS, made.id))
     if own := _own(shelf, command, now):
         return Decision(Placed(own))
     if no := not_on_sale(event) or over_cap(
