@@ -29,7 +29,7 @@ LANE_COMMANDS_MAX = 20_000
 RETRIES_MAX = 3
 SETTLE_SECONDS_MAX = 20.0
 """How long a batch that fails again and again may keep others waiting while it is split."""
-WAITS_MAX = 5
+WAITS_MAX = 20
 """How often an ask waits for seats that others have locked."""
 RETRY_FIRST_SECONDS = 0.005
 RETRY_AFTER_SECONDS = 1.0

@@ -62,7 +62,7 @@ class Database:
         """How many statements so many rows may take."""
         return handful
 
-    def login(self, server: Server, url: str) -> AsyncIterator[str]:
+    def login(self, server: Server, url: str) -> contextlib.AbstractAsyncContextManager[str]:
         """The address of that database for a new user with the password `right-word` and no rights
         of his own."""
         raise NotImplementedError
@@ -174,6 +174,7 @@ class PostgresDatabase(Database):
 
         return schema
 
+    @contextlib.asynccontextmanager
     async def login(self, server: Server, url: str) -> AsyncIterator[str]:
         name = f"clerk_{next(_numbers)}"
         # Everybody else is trusted on loopback; the first line that fits counts.
@@ -341,6 +342,7 @@ class MysqlDatabase(Database):
         # Lists are cut below 1,000, for the sake of MariaDB's optimizer.
         return handful * (1 + rows // 500)
 
+    @contextlib.asynccontextmanager
     async def login(self, server: Server, url: str) -> AsyncIterator[str]:
         name = f"clerk_{next(_numbers)}"
         async with self.sessions(self.home(server)) as (admin,):

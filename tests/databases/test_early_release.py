@@ -46,10 +46,10 @@ class Gate:
         self.waiting = 0
         flush = store._barrier._flush
 
-        async def behind_the_gate() -> None:
+        async def behind_the_gate(evidence: Any) -> Any:
             self.waiting += 1
             await self.open.wait()
-            await flush()
+            return await flush(evidence)
 
         store._barrier._flush = behind_the_gate
 
@@ -117,8 +117,8 @@ async def test_without_its_barrier_a_crash_loses_what_was_answered(server):
     async with shop_at(url) as shop:
         await shop.create_event(plan())
 
-        async def no_flush() -> None:
-            pass
+        async def no_flush(evidence: Any) -> Any:
+            return set(evidence)
 
         shop.store._barrier._flush = no_flush  # type: ignore[attr-defined]
         assert await place(shop, "lost") == "placed"

@@ -3,7 +3,6 @@ with few rights, and exact about every byte of an id."""
 
 import asyncio
 import sys
-from contextlib import aclosing
 
 import pytest
 
@@ -120,8 +119,8 @@ def test_an_upgrade_keeps_the_data(older, next_version, capfd):
 @pytest.fixture
 async def clerk(database, url):
     """The address of the database for a user with a password and no rights in it."""
-    async with aclosing(database.login(database.shared(), url)) as logins:
-        yield await anext(logins)
+    async with database.login(database.shared(), url) as login:
+        yield login
 
 
 async def test_a_wrong_password_is_one_line_without_the_password(clerk):

@@ -109,11 +109,11 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
             rounds += 1
             if rounds > 1 and shelf.skipped:
                 yield from _probe(shelf, command, missing.best, now, PROBED_FIRST**rounds)
-            yield from _load_chosen(shelf, missing.seats)
+            yield from _load_chosen(shelf, missing.seats, now)
         else:
             break
-    if shelf.skipped and _may_be_met(shelf, command, decision.outcome, now):
-        return Answer(decision.outcome, waiting_for=tuple(sorted(shelf.skipped)[:WAITED_MAX]))
+    if shelf.unsure and _may_be_met(shelf, command, decision.outcome, now):
+        return Answer(decision.outcome, waiting_for=tuple(sorted(shelf.unsure)[:WAITED_MAX]))
     if decision.facts:
         shelf.take(decision)
         if command.digest or not isinstance(command, MAKERS):
@@ -136,6 +136,8 @@ def _may_be_met(shelf: Shelf, command: Command, outcome: Outcome, now: Millis) -
     short = isinstance(outcome, Refused) and outcome.reason in SHORTAGES and not outcome.pools
     if not short or shelf.house is None or not isinstance(command, PlaceHold | Sell):
         return False
+    if shelf.surprises:
+        return True
     with shelf.all_offered() as house:
         ask = command.ask
         chosen = [house.choose(best, ask.channels, now, ask.seats) for best in ask.best]
@@ -162,7 +164,7 @@ def _foresee(
     for id, until_ms in marked.items():
         house.set(id, until_ms)
     if unloaded := [id for id in marked if id not in shelf.seats.now]:
-        yield from _load_chosen(shelf, unloaded)
+        yield from _load_chosen(shelf, unloaded, now)
 
 
 def _probe(
@@ -180,7 +182,9 @@ def _probe(
                 shelf.skip(id)
 
 
-def _load_chosen(shelf: Shelf, ids: Sequence[str]) -> Generator[Fetch, Sequence[Any], None]:
+def _load_chosen(
+    shelf: Shelf, ids: Sequence[str], now: Millis
+) -> Generator[Fetch, Sequence[Any], None]:
     # What this batch has changed is newer on the shelf than in the store.
     wanted = sorted(id for id in ids if id not in shelf.seats.was)
     seats = (yield Fetch(What.CHOSEN, wanted)) if wanted else []
@@ -194,6 +198,10 @@ def _load_chosen(shelf: Shelf, ids: Sequence[str]) -> Generator[Fetch, Sequence[
         for id in ids:
             if seat := shelf.seats.get(id):
                 shelf.house.set(id, free_from(seat))
+                if shelf.hinted and id not in shelf.seats.was and not seat.free(now):
+                    # The hint was older than the row. What was taken since may have made other
+                    # seats free, so a shortage is not to be believed.
+                    shelf.surprises.add(id)
 
 
 def _load_dead_holds(shelf: Shelf, ids: Iterable[str]) -> Generator[Fetch, Sequence[Any], None]:

@@ -118,6 +118,8 @@ class Shelf:
         self.hinted = hinted
         """Whether the house is a hint, to be verified, instead of exact."""
         self.skipped: dict[str, Millis] = {}
+        self.surprises: set[str] = set()
+        """Seats that a hint offered and that were taken already."""
         self.event_was = event
         self.plans: list[SeatPlan] = []
         self.seats: Rows[Seat] = Rows()
@@ -149,6 +151,11 @@ class Shelf:
         self.capacity += decision.capacity
         self.sold += decision.sold
         self.revenue += decision.revenue
+
+    @property
+    def unsure(self) -> set[str]:
+        """Seats because of which a shortage may be no shortage."""
+        return self.surprises | self.skipped.keys()
 
     def skip(self, seat: str) -> None:
         """Others have locked the seat: for this batch it is not to be had."""

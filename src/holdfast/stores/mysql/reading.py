@@ -69,6 +69,8 @@ class Reader:
         self._db = db
         self._event = event
         self._scouts = scouts
+        self.new_buyers: set[str] = set()
+        """Asked for, and not there to be locked."""
 
     async def fetch(self, want: Fetch) -> Sequence[Any]:
         keys = want.keys
@@ -88,7 +90,8 @@ class Reader:
                 rows = await self._db.rows(SQL["due"], (self._event, want.now, keys[0]))
                 return [to_hold(row) for row in rows]
             case What.BUYERS:
-                await self._lock_buyers(keys)
+                known = {row[0] for row in await self._by_keys("buyers", keys)}
+                self.new_buyers = set(keys) - known
                 return []
             case What.TALLIES:
                 return await self._tallies(keys)
@@ -102,6 +105,11 @@ class Reader:
                 return await self._unlocked("unlocked_seats", keys)
             case _:
                 raise AssertionError(want)
+
+    async def seq(self) -> int:
+        """The number of the event's last fact."""
+        row = await self._db.one(SQL["counters"], (self._event,))
+        return int(row[1]) if row else 0
 
     async def house(self, reading: Reading) -> House:
         try:
@@ -130,11 +138,6 @@ class Reader:
         async with self._scouts.connection() as scout:
             rows = await by_keys(scout, query, self._event, keys, share)
             return [row[0] for row in rows]
-
-    async def _lock_buyers(self, buyers: Sequence[str]) -> None:
-        for part in parts(buyers, KEYS_MAX):
-            sql = SQL["lock_buyers"].replace("{rows}", ", ".join(["(%s, %s)"] * len(part)))
-            await self._db.execute(sql, [each for buyer in part for each in (self._event, buyer)])
 
     async def _lapsed(self, short: Sequence[tuple[str, int]], now: Millis) -> list[Claim]:
         claims: list[Claim] = []

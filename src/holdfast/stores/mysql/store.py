@@ -13,6 +13,7 @@ from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
+from holdfast.domain.seating import House
 from holdfast.domain.shelf import Shelf, Totals
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError, StoreUnavailable
@@ -105,7 +106,7 @@ class MysqlStore:
     async def _apply(
         self, db: Connection, event: str, commands: Sequence[Command]
     ) -> tuple[list[Answer], tuple[int, int] | None]:
-        config, seq, totals = await self._config(db, event)
+        config, totals = await self._config(db, event)
         reader = Reader(db, event, self._scouts)
         shelf = Shelf(event, config, self._houses.peek(event), totals, hinted=True)
         now: Millis = 0
@@ -113,7 +114,7 @@ class MysqlStore:
         async def fetch(want: Fetch) -> Sequence[Any]:
             nonlocal now
             if want.what is What.HOUSE:
-                return [await reader.house(self._houses.current(config, seq))] if config else []
+                return [await self._house(reader, config)] if config else []
             if want.what is What.NOW:
                 now = await self._now(db)
                 return [now]
@@ -128,7 +129,7 @@ class MysqlStore:
                 # Nothing to commit: the commit of nothing would still cost a flush.
                 await db.rollback()
                 return answers, None
-            last = await Writer(db).write(shelf, now)
+            last = await Writer(db).write(shelf, now, reader.new_buyers)
             await self._commit(db)
         except BaseException:
             self._houses.forget(event)
@@ -137,6 +138,10 @@ class MysqlStore:
         if shelf.event is not None:
             self._configs[event] = shelf.event
         return answers, (last - len(shelf.facts), last)
+
+    async def _house(self, reader: Reader, config: Event) -> House:
+        """Up to date with what was committed while the batch waited for its locks, too."""
+        return await reader.house(self._houses.current(config, await reader.seq()))
 
     async def _commit(self, db: Connection) -> None:
         """Whatever goes wrong with a commit, it may have happened."""
@@ -182,18 +187,18 @@ class MysqlStore:
     async def _now(self, db: Connection) -> Millis:
         return self._clock() if self._clock else await server_clock(db)
 
-    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, Totals]:
+    async def _config(self, db: Connection, event: str) -> tuple[Event | None, Totals]:
         row = await db.one(SQL["counters"], (event,))
         if row is None:
-            return None, 0, Totals()
-        version, seq, *totals = row
+            return None, Totals()
+        version, _, *totals = row
         config = self._configs.get(event)
         if config is None or config.version != version:
             found = await db.one(SQL["config"], (event,))
             if found is None:
-                return None, 0, Totals()
+                return None, Totals()
             config = self._configs[event] = read_config(found[0])
-        return config, seq, Totals(*totals)
+        return config, Totals(*totals)
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[Connection]:

@@ -10,7 +10,7 @@ from holdfast.errors import StoreBusy
 from holdfast.stores import rows
 from holdfast.stores.mysql.connections import Connection
 from holdfast.stores.mysql.errors import inserting
-from holdfast.stores.mysql.reading import SQL, parts
+from holdfast.stores.mysql.reading import SQL, by_keys, parts
 from holdfast.stores.rows import Row, Write, to_json
 
 ROWS_MAX = 1_000
@@ -22,8 +22,9 @@ class Writer:
     def __init__(self, db: Connection) -> None:
         self._db = db
 
-    async def write(self, shelf: Shelf, now: Millis) -> int:
+    async def write(self, shelf: Shelf, now: Millis, new_buyers: set[str]) -> int:
         """Writes everything; returns the number of the last fact."""
+        await self._meet(shelf.event_id, _served(shelf) & new_buyers)
         last = 0
         if shelf.plans:
             row = await self._db.one(SQL["last_position"], (shelf.event_id,))
@@ -34,6 +35,14 @@ class Writer:
             raise StoreBusy("the event was changed meanwhile")
         await self._run([Write("append", rows.log_rows(shelf, seq, now))])
         return seq
+
+    async def _meet(self, event: str, buyers: set[str]) -> None:
+        """Makes the rows of new buyers. Looks first: a row that is there would be waited for."""
+        if not buyers:
+            return
+        if await by_keys(self._db, "buyers_now", event, sorted(buyers)):
+            raise StoreBusy("another process has met a new buyer meanwhile")
+        await self._run([Write("insert_buyer", [(event, buyer) for buyer in buyers])])
 
     async def mend(self, event: str, fixes: Corrections) -> None:
         await self._run(rows.mending(event, fixes))
@@ -79,3 +88,9 @@ class Writer:
         event, *_ = old
         ids = [id for id, _ in await self._db.rows(SQL["old_records"], old)]
         return await self._db.execute(SQL["forget_records"], (to_json(ids), event)) if ids else 0
+
+
+def _served(shelf: Shelf) -> set[str]:
+    """The buyers of what the batch has made."""
+    holds = {hold.buyer for was, hold in shelf.holds.changes() if was is None}
+    return holds | {order.buyer for was, order in shelf.orders.changes() if was is None}

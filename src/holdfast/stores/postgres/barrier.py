@@ -1,23 +1,43 @@
 """Early lock release: a batch commits without waiting for the disk, so its locks are gone at once,
 and is answered after the next barrier, a tiny commit that does wait. It makes everything before it
-durable, so one flush serves all batches that came meanwhile."""
+durable, so one flush serves all batches that came meanwhile.
+
+A server that crashed in between has forgotten the batch, and the barrier of the one that came back
+says nothing about it. So each batch brings evidence, its last fact, and the barrier looks whether
+that is there before it flushes.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from holdfast.errors import CommitUnknown
+
+
+class Evidence(NamedTuple):
+    """A fact that only this batch can have written."""
+
+    event: str
+    seq: int
+    data: str
+
+
+Flush = Callable[[Sequence[Evidence]], Awaitable[set[Evidence]]]
+"""Makes everything durable; returns the evidence that was found."""
 
 
 class Barrier:
-    def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, flush: Flush) -> None:
         self._flush = flush
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[tuple[asyncio.Future[None], Evidence | None]] = []
         self._runner: asyncio.Task[None] | None = None
 
-    async def wait(self) -> None:
-        """Returns when everything committed before the call is on disk; raises what the flush
-        raised, and then nobody knows."""
+    async def wait(self, evidence: Evidence | None = None) -> None:
+        """Returns when everything committed before the call is on disk; raises CommitUnknown when
+        the evidence is gone, or whatever the flush raised, and then nobody knows."""
         loop = asyncio.get_running_loop()
         passed = loop.create_future()
-        self._waiting.append(passed)
+        self._waiting.append((passed, evidence))
         if self._runner is None:
             self._runner = loop.create_task(self._run())
         await passed
@@ -26,19 +46,18 @@ class Barrier:
         while self._waiting:
             waiting, self._waiting = self._waiting, []
             try:
-                await self._flush()
+                found = await self._flush([each for _, each in waiting if each is not None])
             except Exception as failure:
-                _settle(waiting, failure)
-            else:
-                _settle(waiting, None)
+                for passed, _ in waiting:
+                    if not passed.done():
+                        passed.set_exception(failure)
+                continue
+            for passed, evidence in waiting:
+                if passed.done():
+                    continue
+                if evidence is None or evidence in found:
+                    passed.set_result(None)
+                else:
+                    gone = "the server forgot a batch before it was durable"
+                    passed.set_exception(CommitUnknown(gone))
         self._runner = None
-
-
-def _settle(waiting: list["asyncio.Future[None]"], failure: Exception | None) -> None:
-    for passed in waiting:
-        if passed.done():
-            continue
-        if failure is None:
-            passed.set_result(None)
-        else:
-            passed.set_exception(failure)

@@ -36,6 +36,11 @@ LOST = (
 BACKSTOPS = ("sold_seats_once",)
 
 
+def said(cause: BaseException) -> str:
+    """In one line: asyncpg puts details and hints below."""
+    return " ".join(str(cause).split())
+
+
 @contextmanager
 def translated(url: str) -> Iterator[None]:
     """Driver errors stop here."""
@@ -44,24 +49,24 @@ def translated(url: str) -> Iterator[None]:
     except HoldfastError:
         raise
     except AGAIN as cause:
-        raise StoreBusy(f"{url}: {cause}") from cause
+        raise StoreBusy(f"{url}: {said(cause)}") from cause
     except asyncpg.UniqueViolationError as cause:
         if cause.constraint_name in BACKSTOPS:
-            raise StoreError(f"the schema refused a batch: {cause} ({cause.detail})") from cause
+            raise StoreError(f"the schema refused a batch: {said(cause)}") from cause
         # Another process made the same id meanwhile: run again, and it is found.
-        raise StoreBusy(f"{url}: {cause}") from cause
+        raise StoreBusy(f"{url}: {said(cause)}") from cause
     except asyncpg.IntegrityConstraintViolationError as cause:
-        raise StoreError(f"the schema refused a batch: {cause}") from cause
+        raise StoreError(f"the schema refused a batch: {said(cause)}") from cause
     except asyncpg.InvalidPasswordError as cause:
         raise StoreUnavailable(f"{url}: wrong user or password") from cause
     except asyncpg.InvalidAuthorizationSpecificationError as cause:
-        raise StoreUnavailable(f"{url}: this user may not connect: {cause}") from cause
+        raise StoreUnavailable(f"{url}: this user may not connect: {said(cause)}") from cause
     except asyncpg.InvalidCatalogNameError as cause:
         raise StoreUnavailable(f"{url}: there is no such database: create it first") from cause
     except asyncpg.InsufficientPrivilegeError as cause:
-        raise StoreUnavailable(f"{url}: the user lacks a right: {cause}") from cause
+        raise StoreUnavailable(f"{url}: the user lacks a right: {said(cause)}") from cause
     except LOST as cause:
-        said = str(cause) or "no answer in time"
-        raise StoreUnavailable(f"{url} cannot be reached: {said}") from cause
+        why = said(cause) or "no answer in time"
+        raise StoreUnavailable(f"{url} cannot be reached: {why}") from cause
     except asyncpg.PostgresError as cause:
-        raise StoreUnavailable(f"{url}: {cause}") from cause
+        raise StoreUnavailable(f"{url}: {said(cause)}") from cause

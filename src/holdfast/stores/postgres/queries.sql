@@ -394,3 +394,14 @@ SELECT id, tier, channel FROM holdfast.seat_plans WHERE event = $1 ORDER BY id;
 UPDATE holdfast.holds h SET until_ms = n.until_ms
 FROM unnest($1::bigint[], $2::text[], $3::text[]) AS n (until_ms, event, id)
 WHERE h.event = n.event AND h.id = n.id;
+
+-- name: head
+SELECT seq FROM holdfast.counters WHERE event = $1;
+
+-- name: evidence
+-- Of these facts, those that are on the log as they were written.
+SELECT asked.* FROM unnest($1::text[], $2::bigint[], $3::text[]) AS asked (event, seq, data)
+CROSS JOIN LATERAL (
+    SELECT 1 FROM holdfast.log
+    WHERE log.event = asked.event AND log.seq = asked.seq AND log.data = asked.data LIMIT 1
+) found;

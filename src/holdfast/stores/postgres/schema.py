@@ -19,7 +19,9 @@ CREATE TABLE IF NOT EXISTS holdfast.schema_version (version integer NOT NULL)
 
 async def version(db: Connection) -> int:
     """0 where there is no schema yet."""
-    if await db.fetchval("SELECT to_regclass('holdfast.schema_version')") is None:
+    # A look into the catalogue itself: to_regclass remembers, within a session, what was not there.
+    there = "SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename = $2"
+    if not await db.fetchval(there, "holdfast", "schema_version"):
         return 0
     return int(await db.fetchval("SELECT max(version) FROM holdfast.schema_version") or 0)
 

@@ -2,6 +2,7 @@
 clock, and no lock that outlives a batch."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,8 +23,8 @@ from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
 from holdfast.stores.houses import Houses
 from holdfast.stores.postgres import schema
-from holdfast.stores.postgres.barrier import Barrier
-from holdfast.stores.postgres.errors import LOST, Connection, translated
+from holdfast.stores.postgres.barrier import Barrier, Evidence
+from holdfast.stores.postgres.errors import LOST, Connection, said, translated
 from holdfast.stores.postgres.reading import SQL, Reader
 from holdfast.stores.postgres.wakeups import Wakeups
 from holdfast.stores.postgres.writing import Writer
@@ -33,6 +34,7 @@ from holdfast.stores.rows import (
     to_claim,
     to_head,
     to_hold,
+    to_json,
     to_order,
     to_pair,
     to_plan_traits,
@@ -109,7 +111,7 @@ class PostgresStore:
     async def _connect(self) -> Connection:
         try:
             return await asyncpg.connect(self._dsn, **self._options())
-        except (ValueError, asyncpg.ClientConfigurationError) as cause:
+        except (ValueError, OverflowError, asyncpg.ClientConfigurationError) as cause:
             raise SettingsError(f"{self.url} is not a PostgreSQL address: {cause}") from cause
 
     async def close(self) -> None:
@@ -133,20 +135,22 @@ class PostgresStore:
         event = commands[0].event
         with translated(self.url):
             async with self._transaction() as db:
-                answers, moved = await self._apply(db, event, commands)
-        if moved is not None:
-            self._houses.committed(event, *moved)
+                answers, shelf, last = await self._apply(db, event, commands)
+        evidence = None
+        if last is not None:
+            self._houses.committed(event, last - len(shelf.facts), last)
             self._wakeups.notify()
+            evidence = Evidence(event, last, to_json(shelf.facts[-1].data))
         if not all(_harmless(answer) for answer in answers):
-            await self._durable()
+            await self._durable(evidence)
         return answers
 
-    async def _durable(self) -> None:
+    async def _durable(self, evidence: Evidence | None = None) -> None:
         """Returns when all that was seen or done so far is on disk."""
         if not self._settings.early_release:
             return
         try:
-            await self._barrier.wait()
+            await self._barrier.wait(evidence)
         except BaseException:
             # What was committed may be lost, and with it what houses and configurations know.
             self._houses.forget_all()
@@ -155,8 +159,9 @@ class PostgresStore:
 
     async def _apply(
         self, db: Connection, event: str, commands: Sequence[Command]
-    ) -> tuple[list[Answer], tuple[int, int] | None]:
-        config, seq, totals = await self._config(db, event)
+    ) -> tuple[list[Answer], Shelf, int | None]:
+        """Decides, writes and commits; returns the number of the last fact, if there was one."""
+        config, totals = await self._config(db, event)
         reader = Reader(db, event)
         shelf = Shelf(event, config, self._houses.peek(event), totals, hinted=True)
         now: Millis = 0
@@ -164,7 +169,9 @@ class PostgresStore:
         async def fetch(want: Fetch) -> Sequence[Any]:
             nonlocal now
             if want.what is What.HOUSE:
-                return [await reader.house(self._houses.current(config, seq))] if config else []
+                # As of now, not of before the locks were waited for.
+                head = await db.fetchval(SQL["head"], event)
+                return [await reader.house(self._houses.current(config, head))] if config else []
             if want.what is What.NOW:
                 now = self._clock() if self._clock else (await reader.fetch(want))[0]
                 return [now]
@@ -178,7 +185,7 @@ class PostgresStore:
             if not shelf.changed:
                 # Nothing to commit: the commit of nothing would still cost a flush.
                 await db.execute("ROLLBACK")
-                return answers, None
+                return answers, shelf, None
             last = await Writer(db).write(shelf, now)
             await self._commit(db)
         except BaseException:
@@ -187,7 +194,7 @@ class PostgresStore:
             raise
         if shelf.event is not None:
             self._configs[event] = shelf.event
-        return answers, (last - len(shelf.facts), last)
+        return answers, shelf, last
 
     async def _commit(self, db: Connection) -> None:
         try:
@@ -197,17 +204,22 @@ class PostgresStore:
         except LOST as cause:
             raise CommitUnknown(f"{self.url} did not answer a commit: {cause}") from cause
 
-    async def _flush(self) -> None:
+    async def _flush(self, evidence: Sequence[Evidence]) -> set[Evidence]:
         """The barrier: a commit of its own connection that waits for the disk."""
         try:
             if self._barrier_db is None or self._barrier_db.is_closed():
                 self._barrier_db = await self._connect()
-            # In one round trip; whatever the server's own default is, this one waits for the disk.
-            await self._barrier_db.execute(f"BEGIN; {FLUSH}; {SQL['barrier']}; COMMIT")
+            db = self._barrier_db
+            # Whatever the server's own default is, this one waits for the disk.
+            await db.execute(f"BEGIN; {FLUSH}; {SQL['barrier']}")
+            columns = [list(column) for column in zip(*evidence, strict=True)] or [[], [], []]
+            found = {Evidence(*row) for row in await db.fetch(SQL["evidence"], *columns)}
+            await db.execute("COMMIT")
         except (*LOST, asyncpg.PostgresError) as cause:
             if self._barrier_db is not None:
                 self._barrier_db.terminate()
-            raise CommitUnknown(f"{self.url} did not answer a barrier: {cause}") from cause
+            raise CommitUnknown(f"{self.url} did not answer a barrier: {said(cause)}") from cause
+        return found
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Connection]:
@@ -226,7 +238,7 @@ class PostgresStore:
             await _abandon(db)
             raise
         except LOST as cause:
-            db.terminate()
+            _drop(db)
             raise StoreBusy(f"{self.url}: the connection was lost: {cause}") from cause
         except BaseException:
             await _abandon(db)
@@ -239,15 +251,15 @@ class PostgresStore:
             raise StoreUnavailable(f"{self.url} is not open")
         return self._pool
 
-    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, Totals]:
+    async def _config(self, db: Connection, event: str) -> tuple[Event | None, Totals]:
         row = await db.fetchrow(SQL["counters"], event)
         if row is None:
-            return None, 0, Totals()
-        version, seq, *totals = row
+            return None, Totals()
+        version, _, *totals = row
         config = self._configs.get(event)
         if config is None or config.version != version:
             config = self._configs[event] = read_config(await db.fetchval(SQL["config"], event))
-        return config, seq, Totals(*totals)
+        return config, Totals(*totals)
 
     @asynccontextmanager
     async def _snapshot(self) -> AsyncIterator[tuple[Connection, Millis]]:
@@ -371,6 +383,12 @@ async def _abandon(db: Any) -> None:  # a connection, as a pool hands it out
         if db.is_in_transaction():
             await db.execute("ROLLBACK")
     except (*LOST, asyncpg.PostgresError):
+        _drop(db)
+
+
+def _drop(db: Any) -> None:  # as above
+    """A connection that had trouble is not used again. The pool may have noticed by itself."""
+    with contextlib.suppress(asyncpg.InterfaceError):
         db.terminate()
 
 

@@ -63,6 +63,8 @@ class Wakeups:
         self._db = await self._connect()
         try:
             await self._db.add_listener(CHANNEL, lambda *_: self._heard.set())
+            # A connection that is cut says so: the next NOTIFY fails, and a new one is made.
+            self._db.add_termination_listener(lambda *_: self._pending.set())
             while True:
                 await self._pending.wait()
                 self._pending.clear()
