@@ -264,8 +264,8 @@ class PostgresDatabase(Database):
 
         async def lossy(db: Any, query: str, *args: Any, **options: Any) -> str:
             done: str = await execute(db, query, *args, **options)
-            # A batch's own commit, not the barrier, which begins and ends in one statement.
-            ends = query.endswith("COMMIT") and not query.startswith("BEGIN")
+            # A batch's own commit, which lifts its limit first; not the barrier's.
+            ends = query.endswith("; COMMIT")
             if ends and lost["replies"] < times:
                 lost["replies"] += 1
                 db.terminate()
