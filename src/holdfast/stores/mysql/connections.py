@@ -159,11 +159,11 @@ class Pool:
     """A few connections, each handed out to one user at a time."""
 
     def __init__(
-        self, connect: Callable[[], Awaitable[Connection]], most: int, wait_seconds: float
+        self, connect: Callable[[], Awaitable[Connection]], most: int, settings: Settings
     ) -> None:
         self._connect = connect
         self._places = asyncio.Semaphore(most)
-        self._wait_seconds = wait_seconds
+        self._wait_seconds = settings.connect_timeout_seconds
         self._idle: list[Connection] = []
 
     @asynccontextmanager
@@ -173,7 +173,7 @@ class Pool:
             async with asyncio.timeout(self._wait_seconds):
                 await self._places.acquire()
         except TimeoutError as cause:
-            raise StoreUnavailable("all connections are in use") from cause
+            raise StoreUnavailable("no connection to the database is free") from cause
         try:
             db = await self._take()
             try:
@@ -255,8 +255,11 @@ async def _check_tls(db: Connection, shown: str) -> None:
 
 
 def _session(settings: Settings) -> str:
+    lock_seconds = max(1, math.ceil(settings.lock_timeout_ms / 1000))
     values = {
-        "innodb_lock_wait_timeout": max(1, math.ceil(settings.lock_timeout_ms / 1000)),
+        "innodb_lock_wait_timeout": lock_seconds,
+        # Of whole tables, while somebody alters one.
+        "lock_wait_timeout": lock_seconds,
         "wait_timeout": IDLE_SECONDS,
         "time_zone": "'+00:00'",
         # IF NOT EXISTS would else be told as a warning.

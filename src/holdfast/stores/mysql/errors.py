@@ -31,6 +31,9 @@ LOST = {
 }
 """The server cannot be reached, or did not answer in time."""
 
+UNREACHED = {2002, 2003}
+"""The driver says only where; the way there says why."""
+
 LACKING = {1044, 1142, 1143, 1227, 1370}
 """The user may not do this: in the database, on a table, on a column, at all, in a routine."""
 
@@ -70,6 +73,8 @@ def lost(cause: BaseException) -> bool:
 def said(cause: BaseException) -> str:
     """What the server said, in one line, without the number that the driver puts before it."""
     text = str(cause.args[-1]) if cause.args else ""
+    if code_of(cause) in UNREACHED and cause.__cause__ is not None:
+        text += f" ({cause.__cause__})"
     return " ".join(text.split()) or "no answer in time"
 
 

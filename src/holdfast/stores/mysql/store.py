@@ -57,7 +57,7 @@ class MysqlStore:
         self._houses = Houses()
         self._configs: dict[str, Event] = {}
         self._pool: Pool | None = None
-        self._scouts = Pool(self._connect_scout, 1, settings.connect_timeout_seconds)
+        self._scouts = Pool(self._connect_scout, 1, settings)
 
     async def open(self) -> None:
         with translated(self.url):
@@ -70,8 +70,7 @@ class MysqlStore:
                     schema.compare(found, self.url)
             finally:
                 await db.quit()
-        wait_seconds = self._settings.connect_timeout_seconds
-        self._pool = Pool(self._connect, self._settings.pool_max, wait_seconds)
+        self._pool = Pool(self._connect, self._settings.pool_max, self._settings)
 
     async def _connect(self) -> Connection:
         return await connect(self._dsn, self.url, self._settings)
@@ -83,6 +82,7 @@ class MysqlStore:
         await self._scouts.close()
         if self._pool is not None:
             await self._pool.close()
+            self._pool = None
 
     async def migrate(self) -> list[str]:
         with translated(self.url):
@@ -280,8 +280,12 @@ class MysqlStore:
                 return
 
     async def _pulse(self) -> Row | None:
-        async with self._reading() as db:
-            return await db.one(SQL["pulse"])
+        """None while the server cannot be reached: nothing moves then."""
+        try:
+            async with self._reading() as db:
+                return await db.one(SQL["pulse"])
+        except StoreError:
+            return None
 
     async def strays(self) -> list[str]:
         async with self._reading() as db:

@@ -24,7 +24,8 @@ class Writer:
 
     async def write(self, shelf: Shelf, now: Millis, new_buyers: set[str]) -> int:
         """Writes everything; returns the number of the last fact."""
-        await self._meet(shelf.event_id, _served(shelf) & new_buyers)
+        if new_buyers:
+            await self._meet(shelf.event_id, _served(shelf) & new_buyers)
         last = 0
         if shelf.plans:
             row = await self._db.one(SQL["last_position"], (shelf.event_id,))
@@ -38,8 +39,6 @@ class Writer:
 
     async def _meet(self, event: str, buyers: set[str]) -> None:
         """Makes the rows of new buyers. Looks first: a row that is there would be waited for."""
-        if not buyers:
-            return
         if await by_keys(self._db, "buyers_now", event, sorted(buyers)):
             raise StoreBusy("another process has met a new buyer meanwhile")
         await self._run([Write("insert_buyer", [(event, buyer) for buyer in buyers])])
