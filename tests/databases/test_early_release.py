@@ -2,6 +2,7 @@
 after a barrier that does wait. A crash in between loses only what nobody was told."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -108,6 +109,37 @@ async def test_a_crash_between_commit_and_barrier_loses_only_what_nobody_was_tol
         assert [await place(shop, id) for id in untold] == ["placed"] * 10
         assert await there(shop, untold) == untold
         assert await drift(shop.store) == []
+
+
+@pytest.mark.slow
+async def test_a_crash_loses_nothing_that_was_answered_by_whoever_found_it(server):
+    """A second process is asked the same, finds the hold that is not durable yet, and waits too."""
+    url = await POSTGRES.created(server)
+    async with shop_at(url) as one, shop_at(url) as two:
+        gates = [Gate(one.store), Gate(two.store)]
+        await one.create_event(plan())
+        assert await place(two, "open") == "placed"
+        for gate in gates:
+            gate.open.clear()
+            gate.waiting = 0
+        asked = []
+        for shop, gate in zip((one, two), gates, strict=True):
+            asked.append(asyncio.create_task(place(shop, "mine")))
+            await until(partial(has_waited, gate), "that it waits for its barrier")
+        kill(server)
+        await restart(server)
+        gates[1].open.set()
+        found = await asked[1]
+        is_there = await there(two, ["mine"])
+        gates[0].open.set()
+        await asked[0]
+        assert found == "no answer" or is_there
+        assert await place(two, "mine") == "placed"
+        assert await drift(two.store) == []
+
+
+async def has_waited(gate: Gate) -> bool:
+    return gate.waiting > 0
 
 
 @pytest.mark.slow

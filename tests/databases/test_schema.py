@@ -3,6 +3,7 @@ with few rights, and exact about every byte of an id."""
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +115,21 @@ def test_an_upgrade_keeps_the_data(older, next_version, capfd):
             await held(shop, best=2)
 
     asyncio.run(look())
+
+
+SLEEP = {"postgres": "SELECT pg_sleep(2);\n", "mysql": "DO SLEEP(2);\n"}
+
+
+@pytest.mark.slow
+def test_an_upgrade_may_take_longer_than_a_statement_of_a_batch(
+    database, older, next_version, monkeypatch, capfd
+):
+    """It may rebuild a table of many millions of rows."""
+    step = Path(database.schema().MIGRATIONS[2])
+    step.write_text(SLEEP[database.name] + step.read_text())
+    monkeypatch.setenv("HOLDFAST_STATEMENT_TIMEOUT_MS", "100")
+    assert main(["migrate", "--store", older]) == 0, capfd.readouterr().err
+    assert "schema 1 -> 2" in capfd.readouterr().out
 
 
 @pytest.fixture

@@ -215,7 +215,7 @@ def test_every_choice_is_the_one_found_by_trying_everything(
     seats: list[SeatPlan], ranking: Ranking, band: int, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seating, "BAND_WINDOWS", band)
+        patch.setattr(seating, "BAND_WINDOWS_MIN", band)
         patch.setattr(seating, "ORDERS_MAX", 11)
         house, naive, now = House(seats, ranking), Naive(seats, ranking), NOW
         ids = st.sampled_from([seat.id for seat in seats])

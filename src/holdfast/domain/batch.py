@@ -298,6 +298,7 @@ def _load(shelf: Shelf, commands: Sequence[Command]) -> Loading:
     if needs.demand:
         shelf.pools.load((yield Fetch(What.POOLS, sorted(needs.demand))))
     holders = {seat.hold for seat in shelf.seats.now.values() if seat.hold is not None}
+    holders |= yield from _peek_lapsed(shelf, needs.demand)
     yield from _load_holds(shelf, needs.holds | needs.new_holds | holders)
     # A rival may have sold a hold since it was peeked at: then its order is wanted as well.
     needs.orders |= {
@@ -356,18 +357,30 @@ def _peek(shelf: Shelf, needs: Needs) -> Generator[Fetch, Sequence[Any], Collect
     return needs.holds
 
 
+def _short(shelf: Shelf, demand: dict[str, int]) -> list[tuple[str, int]]:
+    """The pools that have less than is asked of them, and how many units less."""
+    return sorted(
+        (pool.id, demand[pool.id] - pool.free)
+        for pool in shelf.pools.now.values()
+        if demand[pool.id] > pool.free
+    )
+
+
+def _peek_lapsed(shelf: Shelf, demand: dict[str, int]) -> Generator[Fetch, Sequence[Any], set[str]]:
+    """The dead holds whose stock will be wanted, while there is still time to wait for them."""
+    if not (short := _short(shelf, demand)):
+        return set()
+    now: Millis = (yield Fetch(What.NOW))[0]
+    return {claim.hold for claim in (yield Fetch(What.LAPSED, short, now))}
+
+
 def _load_claims(
     shelf: Shelf, demand: dict[str, int], followed: Collection[str], now: Millis
 ) -> Generator[Fetch, Sequence[Any], None]:
     holds = [hold for id in followed if (hold := shelf.holds.get(id))]
     if shares := sorted((pool, hold.id) for hold in holds for pool in hold.pools):
         shelf.claims.load((yield Fetch(What.CLAIMS, shares)))
-    short = sorted(
-        (pool.id, demand[pool.id] - pool.free)
-        for pool in shelf.pools.now.values()
-        if demand[pool.id] > pool.free
-    )
-    if not short:
+    if not (short := _short(shelf, demand)):
         return
     # Each lapsed claim gives back at least one unit: as many claims as units are short suffice.
     lapsed: Sequence[Claim] = yield Fetch(What.LAPSED, short, now)

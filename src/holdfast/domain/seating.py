@@ -45,7 +45,9 @@ PARTY_PREPARED_MAX = 10
 ORDERS_MAX = 24
 ANSWERS_MAX = 1_024
 DEADLINES_IDLE_MAX = 64
-BAND_WINDOWS = 512
+BAND_WINDOWS_MIN = 512
+BANDS_MAX = 128
+"""Each band keeps a bit for every seat, so their number is limited, not their length."""
 
 _Facet = TypeVar("_Facet", bound=Hashable)
 _Row = list[SeatPlan]
@@ -276,14 +278,15 @@ class _Order:
         self._starts = array("I", starts)
         self._octets = len(sums) // 8 + 1
         # The windows of the first band, of the first two, of the first three...
-        bands = (starts[at : at + BAND_WINDOWS] for at in range(0, len(starts), BAND_WINDOWS))
+        self._band = band = max(BAND_WINDOWS_MIN, len(starts) // BANDS_MAX + 1)
+        bands = (starts[at : at + band] for at in range(0, len(starts), band))
         self._reached = list(accumulate(map(_mask, bands), int.__or__))
 
     def first(self, windows: int) -> int:
         """The cheapest of `windows`, of which there must be one."""
         band = bisect_left(self._reached, True, key=lambda reached: windows & reached != 0)
         bits = windows.to_bytes(self._octets, "little")
-        for start in self._starts[band * BAND_WINDOWS : (band + 1) * BAND_WINDOWS]:
+        for start in self._starts[band * self._band : (band + 1) * self._band]:
             if bits[start >> 3] >> (start & 7) & 1:
                 return start
         raise AssertionError("a band that was reached holds no window")

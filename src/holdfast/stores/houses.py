@@ -5,7 +5,7 @@ store runs the same code. Where one writer is admitted at a time the house is ex
 is a hint, and the seats chosen from it are locked and looked at before they count.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import msgspec
@@ -18,10 +18,18 @@ from holdfast.stores.rows import Row, read_data, to_plan, to_seat
 HOUSE_SEATS_MAX = 2_000_000
 """Over all houses; past it, those least recently used are forgotten and built again on demand."""
 CATCH_UP_MAX = 20_000
-"""Facts to read before building the house anew is cheaper."""
+"""Facts to read before reading all seats anew is cheaper."""
 
 # The name of a query and its arguments; what is sent back are its rows.
 Reading = Generator[tuple[str, tuple[Any, ...]], list[Row], House]
+
+
+class Unbuilt(Exception):
+    """The house has to be built first: before the batch locks anything, for it takes a while."""
+
+    def __init__(self, event: Event) -> None:
+        super().__init__(event.id)
+        self.event = event
 
 
 class Kept(msgspec.Struct):
@@ -41,17 +49,21 @@ class Houses:
         kept = self._kept.get(event)
         return kept.house if kept and not kept.doubtful else None
 
+    def build(self, event: Event, rows: Iterable[Row]) -> None:
+        """The walls, from the rows of the query `house`. May run on a thread of its own."""
+        plans = [to_plan(row) for row in rows]
+        house = House(plans, event.ranking)
+        self._kept[event.id] = Kept(house, event.layout, 0, len(plans), doubtful=True)
+
     def current(self, event: Event, seq: int) -> Reading:
-        """The house with everything that the log told up to `seq`."""
+        """The house with everything that the log told up to `seq`, if its walls stand."""
         kept = self._kept.pop(event.id, None)
-        if kept is not None and kept.layout == event.layout and kept.doubtful:
+        if kept is None or kept.layout != event.layout:
+            raise Unbuilt(event)
+        if kept.doubtful or seq - kept.seq > CATCH_UP_MAX:
             # The walls still stand; who sits where is read anew.
             kept.house.reset()
             kept.seq, kept.doubtful = seq, False
-            busy = yield "busy_seats", (event.id,)
-        elif kept is None or kept.layout != event.layout or seq - kept.seq > CATCH_UP_MAX:
-            plans = [to_plan(row) for row in (yield "house", (event.id,))]
-            kept = Kept(House(plans, event.ranking), event.layout, seq, len(plans))
             busy = yield "busy_seats", (event.id,)
         else:
             told = yield "log_data", (event.id, kept.seq, max(0, seq - kept.seq))

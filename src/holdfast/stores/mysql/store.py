@@ -19,7 +19,7 @@ from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError, StoreUnavailable
 from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
-from holdfast.stores.houses import Houses
+from holdfast.stores.houses import Houses, Unbuilt
 from holdfast.stores.mysql import schema
 from holdfast.stores.mysql.connections import Connection, Pool, connect
 from holdfast.stores.mysql.errors import DRIVER, lost, said, translated
@@ -95,17 +95,20 @@ class MysqlStore:
                 await db.quit()
 
     async def apply(self, commands: Sequence[Command]) -> list[Answer]:
-        event = commands[0].event
         with translated(self.url):
-            async with self._transaction() as db:
-                answers, moved = await self._apply(db, event, commands)
-        if moved is not None:
-            self._houses.committed(event, *moved)
-        return answers
+            while True:
+                try:
+                    async with self._transaction() as db:
+                        return await self._apply(db, commands[0].event, commands)
+                except Unbuilt as missing:
+                    await self._build(missing.event)
 
-    async def _apply(
-        self, db: Connection, event: str, commands: Sequence[Command]
-    ) -> tuple[list[Answer], tuple[int, int] | None]:
+    async def _build(self, event: Event) -> None:
+        async with self._reading() as db:
+            rows = await db.stream(SQL["house"], (event.id,))
+        await asyncio.to_thread(self._houses.build, event, rows)
+
+    async def _apply(self, db: Connection, event: str, commands: Sequence[Command]) -> list[Answer]:
         config, totals = await self._config(db, event)
         reader = Reader(db, event, self._scouts)
         shelf = Shelf(event, config, self._houses.peek(event), totals, hinted=True)
@@ -128,7 +131,7 @@ class MysqlStore:
             if not shelf.changed:
                 # Nothing to commit: the commit of nothing would still cost a flush.
                 await db.rollback()
-                return answers, None
+                return answers
             last = await Writer(db).write(shelf, now, reader.new_buyers)
             await self._commit(db)
         except BaseException:
@@ -137,7 +140,8 @@ class MysqlStore:
             raise
         if shelf.event is not None:
             self._configs[event] = shelf.event
-        return answers, (last - len(shelf.facts), last)
+        self._houses.committed(event, last - len(shelf.facts), last)
+        return answers
 
     async def _house(self, reader: Reader, config: Event) -> House:
         """Up to date with what was committed while the batch waited for its locks, too."""

@@ -398,6 +398,9 @@ WHERE h.event = n.event AND h.id = n.id;
 -- name: head
 SELECT seq FROM holdfast.counters WHERE event = $1;
 
+-- name: last_fact
+SELECT seq, data FROM holdfast.log WHERE event = $1 ORDER BY seq DESC LIMIT 1;
+
 -- name: evidence
 -- Of these facts, those that are on the log as they were written.
 SELECT asked.* FROM unnest($1::text[], $2::bigint[], $3::text[]) AS asked (event, seq, data)

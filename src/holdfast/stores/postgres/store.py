@@ -21,7 +21,7 @@ from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, SettingsError, StoreBusy, StoreError, StoreUnavailable
 from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
-from holdfast.stores.houses import Houses
+from holdfast.stores.houses import Houses, Unbuilt
 from holdfast.stores.postgres import schema
 from holdfast.stores.postgres.barrier import Barrier, Evidence
 from holdfast.stores.postgres.errors import LOST, Connection, said, translated
@@ -46,6 +46,10 @@ from holdfast.stores.rows import (
 )
 
 FLUSH = "SET LOCAL synchronous_commit = on"
+BUILD_SECONDS = 60.0
+"""For reading the plan of a house of a million seats."""
+MIGRATE_SECONDS = 3600.0
+"""For a step of a migration, which may have to walk through large tables."""
 PATIENCE_SECONDS = 1.0
 """How much longer than the server's own limit we wait for a server that does not answer at all."""
 
@@ -86,12 +90,12 @@ class PostgresStore:
             try:
                 self.pooled = await _through_a_pooler(db)
                 found = await schema.version(db)
-                if found == 0:
-                    await schema.migrate(db)
-                else:
-                    schema.compare(found, self.url)
             finally:
                 await db.close()
+            if found == 0:
+                await self.migrate()
+            else:
+                schema.compare(found, self.url)
             self._pool = await asyncpg.create_pool(
                 self._dsn,
                 min_size=1,
@@ -108,9 +112,9 @@ class PostgresStore:
         connect = self._settings.connect_timeout_seconds
         return {"timeout": connect, "command_timeout": patience, **cache}
 
-    async def _connect(self) -> Connection:
+    async def _connect(self, **more: Any) -> Connection:  # more options, as above
         try:
-            return await asyncpg.connect(self._dsn, **self._options())
+            return await asyncpg.connect(self._dsn, **{**self._options(), **more})
         except (ValueError, OverflowError, asyncpg.ClientConfigurationError) as cause:
             raise SettingsError(f"{self.url} is not a PostgreSQL address: {cause}") from cause
 
@@ -123,7 +127,7 @@ class PostgresStore:
 
     async def migrate(self) -> list[str]:
         with translated(self.url):
-            db = await self._connect()
+            db = await self._connect(command_timeout=MIGRATE_SECONDS)
             try:
                 done = await schema.migrate(db)
                 schema.compare(await schema.version(db), self.url)
@@ -132,22 +136,27 @@ class PostgresStore:
                 await db.close()
 
     async def apply(self, commands: Sequence[Command]) -> list[Answer]:
-        event = commands[0].event
         with translated(self.url):
-            async with self._transaction() as db:
-                answers, shelf, last = await self._apply(db, event, commands)
-        evidence = None
-        if last is not None:
-            self._houses.committed(event, last - len(shelf.facts), last)
-            self._wakeups.notify()
-            evidence = Evidence(event, last, to_json(shelf.facts[-1].data))
+            while True:
+                try:
+                    async with self._transaction() as db:
+                        answers, evidence = await self._apply(db, commands[0].event, commands)
+                except Unbuilt as missing:
+                    await self._build(missing.event)
+                else:
+                    break
         if not all(_harmless(answer) for answer in answers):
             await self._durable(evidence)
         return answers
 
-    async def _durable(self, evidence: Evidence | None = None) -> None:
-        """Returns when all that was seen or done so far is on disk."""
-        if not self._settings.early_release:
+    async def _build(self, event: Event) -> None:
+        rows = await self._opened().fetch(SQL["house"], event.id, timeout=BUILD_SECONDS)
+        await asyncio.to_thread(self._houses.build, event, rows)
+
+    async def _durable(self, evidence: Evidence | None) -> None:
+        """Returns when all that was seen or done so far is on disk. What was seen, others may have
+        committed a moment ago: the evidence is the last fact, whoever wrote it."""
+        if not self._settings.early_release or evidence is None:
             return
         try:
             await self._barrier.wait(evidence)
@@ -157,10 +166,15 @@ class PostgresStore:
             self._configs.clear()
             raise
 
+    async def _last_fact(self, db: Connection, event: str) -> Evidence | None:
+        """All that was read so far was committed before it, or with it."""
+        row = await db.fetchrow(SQL["last_fact"], event)
+        return Evidence(event, *row) if row else None
+
     async def _apply(
         self, db: Connection, event: str, commands: Sequence[Command]
-    ) -> tuple[list[Answer], Shelf, int | None]:
-        """Decides, writes and commits; returns the number of the last fact, if there was one."""
+    ) -> tuple[list[Answer], Evidence | None]:
+        """Decides, writes and commits; returns what shows that none of it was lost."""
         config, totals = await self._config(db, event)
         reader = Reader(db, event)
         shelf = Shelf(event, config, self._houses.peek(event), totals, hinted=True)
@@ -183,9 +197,11 @@ class PostgresStore:
             answers = await drive_async(run(shelf, commands), fetch)
             shelf.unskip()
             if not shelf.changed:
+                told = not all(_harmless(answer) for answer in answers)
+                seen = await self._last_fact(db, event) if told else None
                 # Nothing to commit: the commit of nothing would still cost a flush.
                 await db.execute("ROLLBACK")
-                return answers, shelf, None
+                return answers, seen
             last = await Writer(db).write(shelf, now)
             await self._commit(db)
         except BaseException:
@@ -194,7 +210,9 @@ class PostgresStore:
             raise
         if shelf.event is not None:
             self._configs[event] = shelf.event
-        return answers, shelf, last
+        self._houses.committed(event, last - len(shelf.facts), last)
+        self._wakeups.notify()
+        return answers, Evidence(event, last, to_json(shelf.facts[-1].data))
 
     async def _commit(self, db: Connection) -> None:
         try:
@@ -202,6 +220,7 @@ class PostgresStore:
             # as done. Whoever waits too long for it here does not know, and finds out.
             await db.execute("SET LOCAL statement_timeout = 0; COMMIT")
         except LOST as cause:
+            await self._distrust()
             raise CommitUnknown(f"{self.url} did not answer a commit: {cause}") from cause
 
     async def _flush(self, evidence: Sequence[Evidence]) -> set[Evidence]:
@@ -218,6 +237,7 @@ class PostgresStore:
         except (*LOST, asyncpg.PostgresError) as cause:
             if self._barrier_db is not None:
                 self._barrier_db.terminate()
+            await self._distrust()
             raise CommitUnknown(f"{self.url} did not answer a barrier: {said(cause)}") from cause
         return found
 
@@ -239,12 +259,18 @@ class PostgresStore:
             raise
         except LOST as cause:
             _drop(db)
+            await self._distrust()
             raise StoreBusy(f"{self.url}: the connection was lost: {cause}") from cause
         except BaseException:
             await _abandon(db)
             raise
         finally:
             await pool.release(db)
+
+    async def _distrust(self) -> None:
+        """One connection was lost: the idle ones probably are as well, and each would be waited for
+        in turn. They are opened anew."""
+        await self._opened().expire_connections()
 
     def _opened(self) -> "asyncpg.Pool":
         if self._pool is None:
@@ -293,14 +319,16 @@ class PostgresStore:
         async with self._snapshot() as (db, now):
             row = await db.fetchrow(SQL["peek_holds"], event, [id])
             found = (to_hold(row), now) if row else None
-        await self._durable()
+            seen = await self._last_fact(db, event)
+        await self._durable(seen)
         return found
 
     async def order(self, event: str, id: str) -> Order | None:
         async with self._snapshot() as (db, _):
             row = await db.fetchrow(SQL["peek_orders"], event, [id])
             found = to_order(row) if row else None
-        await self._durable()
+            seen = await self._last_fact(db, event)
+        await self._durable(seen)
         return found
 
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
@@ -310,7 +338,7 @@ class PostgresStore:
                 Entry(event, seq, type, at_ms, read_data(data))
                 for event, seq, type, at_ms, data in rows
             ]
-        await self._durable()
+        await self._durable(Evidence(event, rows[-1]["seq"], rows[-1]["data"]) if rows else None)
         return entries
 
     async def due(self) -> list[str]:
@@ -372,8 +400,9 @@ class PostgresStore:
                     await db.execute("ROLLBACK")
                     return []
                 await Writer(db).mend(event, fixes)
+                # It writes no fact that a barrier could look for.
+                await db.execute(FLUSH)
                 await self._commit(db)
-        await self._durable()
         return fixes.changes
 
 

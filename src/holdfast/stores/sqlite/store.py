@@ -25,7 +25,7 @@ from holdfast.domain.shelf import Shelf, Totals
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
 from holdfast.stores import Clock, drive, host_clock
-from holdfast.stores.houses import Houses
+from holdfast.stores.houses import Houses, Unbuilt
 from holdfast.stores.rows import (
     read_config,
     read_data,
@@ -126,7 +126,16 @@ class SqliteStore:
 
     async def apply(self, commands: Sequence[Command]) -> list[Answer]:
         with translated(self.url):
-            return await _on(self._write_thread, lambda: self._apply(commands))
+            return await _on(self._write_thread, lambda: self._settle(commands))
+
+    def _settle(self, commands: Sequence[Command]) -> list[Answer]:
+        while True:
+            try:
+                return self._apply(commands)
+            except Unbuilt as missing:
+                # Nobody waits for this one: the turn has been given back.
+                rows = self._db.execute(SQL["house"], (missing.event.id,))
+                self._houses.build(missing.event, rows)
 
     def _apply(self, commands: Sequence[Command]) -> list[Answer]:
         by_event: dict[str, list[int]] = {}
