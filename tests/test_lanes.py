@@ -28,8 +28,8 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
-from holdfast.lanes import RETRIES_MAX, WAITS_MAX, Lanes
-from holdfast.ports import Store
+from holdfast.lanes import BATCHES_MAX, RETRIES_MAX, WAITS_MAX, Lanes
+from holdfast.ports import Committed, Store, nothing
 from holdfast.settings import Settings
 from holdfast.stores.memory import MemoryStore
 from tests.conftest import Clock, drift
@@ -52,13 +52,19 @@ class Desk:
         self.open = asyncio.Event()
         self._arrived: asyncio.Queue[None] = asyncio.Queue()
         self.trouble: Callable[[list[str]], Exception | None] = lambda ids: None
+        self.committed_first = False
+        """Whether a batch is committed at once, and only its answers take long."""
         self.locked: dict[str, int] = {}
         """Commands whose seats others have locked, and how often."""
 
-    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]:
         ids = [command.id for command in commands]
         self.batches.append(ids)
         self._arrived.put_nowait(None)
+        if self.committed_first:
+            committed()
         await self.open.wait()
         if trouble := self.trouble(ids):
             raise trouble
@@ -108,7 +114,10 @@ def desk() -> Desk:
 
 
 def queue(desk: Desk, **limits: Any) -> Lanes:
-    return Lanes(desk.apply, **{"one_lane": False} | limits)
+    def apply(commands: Sequence[Command], committed: Committed) -> Any:
+        return desk.apply(commands, committed)
+
+    return Lanes(apply, **{"one_lane": False} | limits)
 
 
 async def test_a_lone_command_goes_straight_through(desk):
@@ -165,6 +174,77 @@ async def test_events_do_not_wait_for_each_other(desk):
     assert sorted(desk.batches) == [["1"], ["2"]]
     desk.open.set()
     assert [await first, await second] == [answer("1"), answer("2")]
+
+
+async def test_a_full_batch_does_not_wait_for_the_one_before_it(desk):
+    lane = queue(desk, batch_max=2)
+    first = [lane.submit(command(id)) for id in (1, 2, 3, 4, 5, 6, 7)]
+    await desk.busy()
+    await desk.busy()
+    await asyncio.sleep(0)
+    assert desk.batches == [["1", "2"], ["3", "4"]], "two abreast, and no more"
+    desk.open.set()
+    await asyncio.gather(*first)
+    assert desk.batches[2:] == [["5", "6"], ["7"]]
+
+
+async def test_where_the_store_admits_one_writer_a_full_batch_waits(desk):
+    lane = queue(desk, batch_max=2, one_lane=True)
+    waiting = [lane.submit(command(id)) for id in (1, 2, 3, 4)]
+    await desk.busy()
+    await asyncio.sleep(0)
+    assert desk.batches == [["1", "2"]]
+    desk.open.set()
+    await asyncio.gather(*waiting)
+
+
+@pytest.mark.parametrize("solo", [best, *CHANGES.values()], ids=["best", *CHANGES])
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 4, 5])
+async def test_beside_a_choice_of_seats_or_a_change_of_the_event_nothing_runs(desk, solo, place):
+    lane = queue(desk, batch_max=2)
+    commands = [command(id) for id in range(6)]
+    commands[place] = solo(place)
+    waiting = [lane.submit(each) for each in commands]
+    running = 0
+
+    async def apply(batch: Sequence[Command], committed: Committed) -> list[Answer]:
+        nonlocal running
+        running += 1
+        await asyncio.sleep(0.001)
+        if any(each.id == str(place) for each in batch):
+            assert running == 1
+        running -= 1
+        return [answer(each.id) for each in batch]
+
+    desk.apply = apply
+    assert await asyncio.gather(*waiting) == [answer(str(id)) for id in range(6)]
+
+
+async def test_the_next_batch_begins_when_the_last_has_committed_though_nobody_is_told_yet(desk):
+    desk.committed_first = True
+    lane = queue(desk)
+    first = lane.submit(command(1))
+    await desk.busy()
+    second = lane.submit(command(2))
+    await desk.busy()
+    assert desk.batches == [["1"], ["2"]]
+    assert not first.done()
+    desk.open.set()
+    assert [await first, await second] == [answer("1"), answer("2")]
+
+
+async def test_only_so_many_batches_wait_for_the_disk(desk):
+    desk.committed_first = True
+    lane = queue(desk)
+    waiting = []
+    for id in range(BATCHES_MAX + 3):
+        waiting.append(lane.submit(command(id)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+    assert len(desk.batches) == BATCHES_MAX
+    desk.open.set()
+    assert await asyncio.gather(*waiting) == [answer(str(id)) for id in range(len(waiting))]
+    assert desk.batches[BATCHES_MAX:] == [[str(BATCHES_MAX + more) for more in range(3)]]
 
 
 async def test_where_the_store_admits_one_writer_events_share_batches(desk):
@@ -366,7 +446,9 @@ class LostReply:
         self.lost = lost
         self.calls = 0
 
-    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]:
         self.calls += 1
         answers = await self.store.apply(commands)
         if self.lost:

@@ -399,7 +399,7 @@ class Holdfast:
         if not is_event_id(command.event):
             return Refused(Reason.UNKNOWN_EVENT, str(command.event))
         outcome = (await self._lanes.submit(command)).outcome
-        assert isinstance(outcome, kind | Refused), outcome
+        assert isinstance(outcome, (kind, Refused)), outcome
         return outcome
 
     async def _follow(

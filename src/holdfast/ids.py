@@ -15,7 +15,8 @@ PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 
 CHANCE_BYTES = 10
 SUPPLY_IDS = 256
-SHIFTS = range(120, -1, -10)
+TIME_SHIFTS = range(40, -1, -10)
+CHANCE_SHIFTS = range(70, -1, -10)
 
 
 class Ids:
@@ -29,6 +30,7 @@ class Ids:
         self._supply = b""
         self._used = 0
         self._process = 0
+        self._time = 0, _written(0, TIME_SHIFTS)
 
     def new(self) -> str:
         if self._used == len(self._supply) or self._process != os.getpid():
@@ -37,8 +39,15 @@ class Ids:
             self._used = 0
         chance = self._supply[self._used : self._used + CHANCE_BYTES]
         self._used += CHANCE_BYTES
-        value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(chance, "big")
-        return "".join([PAIRS[(value >> shift) & 1023] for shift in SHIFTS])
+        now, written = self._time
+        if now != (now := time.time_ns() // 1_000_000):
+            written = _written(now, TIME_SHIFTS)
+            self._time = now, written
+        return written + _written(int.from_bytes(chance, "big"), CHANCE_SHIFTS)
+
+
+def _written(value: int, shifts: range) -> str:
+    return "".join([PAIRS[(value >> shift) & 1023] for shift in shifts])
 
 
 def public_id(event: str, id: str) -> str:

@@ -1,6 +1,6 @@
 """Group commit: while one batch commits, the commands that arrive form the next.
 
-A lane is a queue and a runner. There are no timers: a lone command goes straight through, and a
+A lane is a queue and its batches. There are no timers: a lone command goes straight through, and a
 crowd forms batches by itself, because it waits while the last batch commits. Every queue has a
 limit, past which the answer is no, at once.
 """
@@ -23,8 +23,12 @@ from holdfast.domain.commands import (
 )
 from holdfast.domain.outcomes import Answer
 from holdfast.errors import CommitUnknown, NotOpen, Overloaded, StoreBusy, StoreUnavailable
+from holdfast.ports import Committed, nothing
 
 BATCH_COMMANDS_MAX = 500
+BATCHES_ABREAST = 2
+BATCHES_MAX = 4
+"""Of one lane, with those that are committed and wait for the disk."""
 LANE_COMMANDS_MAX = 20_000
 RETRIES_MAX = 3
 SETTLE_SECONDS_MAX = 20.0
@@ -37,58 +41,102 @@ RETRY_AFTER_SECONDS = 1.0
 ALONE = (CreateEvent, ChangeEvent, AddCapacity, Withdraw)
 """These change what other commands are decided under, so each is a batch of its own."""
 
-Apply = Callable[[Sequence[Command]], Awaitable[list[Answer]]]
+Apply = Callable[[Sequence[Command], Committed], Awaitable[list[Answer]]]
 Waiting = tuple[Command, "asyncio.Future[Answer]"]
 
 
 class Lane:
     """FIFO. Whoever stops waiting before his batch begins is left out of it; whoever stops later
-    changes nothing for the others."""
+    changes nothing for the others.
 
-    def __init__(self, apply: Apply, batch_max: int, commands_max: int) -> None:
+    The next batch begins when the last has committed. A full one need not wait for that: it would
+    not grow, and while one batch is in the database another can be decided here. Then the two meet
+    there as those of two processes would.
+    """
+
+    def __init__(self, apply: Apply, batch_max: int, commands_max: int, abreast: int) -> None:
         self._apply = apply
         self._batch_max = batch_max
         self._commands_max = commands_max
+        self._abreast = abreast
         self._queue: deque[Waiting] = deque()
-        self.runner: asyncio.Task[None] | None = None
+        self._solo_waiting = 0
+        self._solo_running = False
+        self._running = 0
+        """Batches that have not committed yet."""
+        self.batches: set[asyncio.Task[None]] = set()
+        """Those too that are committed and not yet answered."""
 
     def submit(self, command: Command) -> "asyncio.Future[Answer]":
         if len(self._queue) >= self._commands_max:
             raise Overloaded(RETRY_AFTER_SECONDS)
-        loop = asyncio.get_running_loop()
-        waiting = loop.create_future()
+        waiting = asyncio.get_running_loop().create_future()
         self._queue.append((command, waiting))
-        if self.runner is None:
-            self.runner = loop.create_task(self._run())
+        self._solo_waiting += _solo(command)
+        self._begin()
         return waiting
 
+    def _begin(self) -> None:
+        """A batch is formed when its task runs, so all that arrives at one moment is in it."""
+        if not self._queue or len(self.batches) >= BATCHES_MAX:
+            return
+        full = len(self._queue) >= self._batch_max and self._running < self._abreast
+        if self._running and (not full or self._solo_waiting or self._solo_running):
+            return
+        self._running += 1
+        task = asyncio.get_running_loop().create_task(self._run())
+        self.batches.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self.batches.discard(task)
+        self._begin()
+
     async def _run(self) -> None:
+        batch = self._next_batch()
+        solo = self._solo_running = any(_solo(command) for command, _ in batch)
+        running = True
+
+        def committed() -> None:
+            nonlocal running
+            if running:
+                running = False
+                self._running -= 1
+                if solo:
+                    self._solo_running = False
+                self._begin()
+
         try:
-            while batch := self._next_batch():
+            if batch:
                 ends = asyncio.get_running_loop().time() + SETTLE_SECONDS_MAX
-                await self._settle(batch, ends, RETRIES_MAX)
+                await self._settle(batch, ends, RETRIES_MAX, committed)
         finally:
-            self.runner = None
+            committed()
 
     def _next_batch(self) -> list[Waiting]:
         batch: list[Waiting] = []
         queue = self._queue
         while queue and len(batch) < self._batch_max:
-            alone = isinstance(queue[0][0], ALONE)
-            if alone and batch:
+            solo = self._solo_waiting > 0 and _solo(queue[0][0])
+            alone = solo and isinstance(queue[0][0], ALONE)
+            if (alone and batch) or (solo and self._running > 1):
                 break
             command, waiting = queue.popleft()
+            self._solo_waiting -= solo
             if not waiting.done():
                 batch.append((command, waiting))
                 if alone:
                     break
         return batch
 
-    async def _settle(self, batch: list[Waiting], ends: float, retries: int) -> None:
+    async def _settle(
+        self, batch: list[Waiting], ends: float, retries: int, committed: Committed
+    ) -> None:
         """Answers everybody in the batch. What fails as a whole is split, so that one poisonous
         command cannot take others down; but not for ever, for others are waiting behind."""
         try:
-            answers = await self._retried([command for command, _ in batch], retries)
+            commands = [command for command, _ in batch]
+            answers = await self._retried(commands, retries, committed)
         except Exception as failure:
             late = asyncio.get_running_loop().time() > ends
             if len(batch) == 1 or late or isinstance(failure, StoreUnavailable):
@@ -98,8 +146,8 @@ class Lane:
                 return
             # The whole was tried again already: each part is tried once.
             middle = len(batch) // 2
-            await self._settle(batch[:middle], ends, 0)
-            await self._settle(batch[middle:], ends, 0)
+            await self._settle(batch[:middle], ends, 0, nothing)
+            await self._settle(batch[middle:], ends, 0, nothing)
         else:
             self._answer(batch, answers)
 
@@ -119,13 +167,16 @@ class Lane:
                 again.append((replace(command, waited=seats, waits=waits), waiting))
         # They have waited already: they head the next batch, in their own order.
         self._queue.extendleft(reversed(again))
+        self._solo_waiting += sum(_solo(command) for command, _ in again)
 
-    async def _retried(self, commands: list[Command], retries: int) -> list[Answer]:
+    async def _retried(
+        self, commands: list[Command], retries: int, committed: Committed
+    ) -> list[Answer]:
         """Runs the batch again, decisions included, when its trouble was a passing one. After a
         lost commit reply that settles it too: what was committed is found by the commands' ids."""
         for attempt in range(RETRIES_MAX):
             try:
-                return await self._apply(commands)
+                return await self._apply(commands, committed)
             except StoreBusy:
                 if attempt >= retries:
                     raise
@@ -133,7 +184,15 @@ class Lane:
                 pass  # nobody may be left in doubt, not even in a part
             # Two processes that met should not meet again at the same moment.
             await asyncio.sleep(RETRY_FIRST_SECONDS * 2**attempt * (1 + random.random()))
-        return await self._apply(commands)
+        return await self._apply(commands, committed)
+
+
+def _solo(command: Command) -> bool:
+    """No other batch of the lane may run beside its own: it changes what others are decided under,
+    or it chooses from a house in which others leave marks before they commit."""
+    if isinstance(command, PlaceHold | Sell):
+        return bool(command.ask.best)
+    return isinstance(command, ALONE)
 
 
 class Lanes:
@@ -176,11 +235,12 @@ class Lanes:
     def _add_lane(self) -> Lane:
         # Lanes that nobody uses are dropped now and then: asking for odd events costs no memory.
         if len(self._lanes) >= 1_000:
-            self._lanes = {key: lane for key, lane in self._lanes.items() if lane.runner}
-        return Lane(self._apply, self._batch_max, self._commands_max)
+            self._lanes = {key: lane for key, lane in self._lanes.items() if lane.batches}
+        abreast = 1 if self._one_lane else BATCHES_ABREAST
+        return Lane(self._apply, self._batch_max, self._commands_max, abreast)
 
     async def close(self) -> None:
         """Takes no more commands and answers all that were taken."""
         self.shut("the shop is closed, or closing: it takes no more commands")
-        while runners := [lane.runner for lane in self._lanes.values() if lane.runner]:
-            await asyncio.wait(runners)
+        while batches := [task for lane in self._lanes.values() for task in lane.batches]:
+            await asyncio.wait(batches)

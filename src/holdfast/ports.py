@@ -1,6 +1,6 @@
 """Every interface that has more than one implementation, and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from holdfast.domain.commands import Command
@@ -8,6 +8,14 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.model import Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.views import Census, SeatMap, Summary
+
+Committed = Callable[[], None]
+"""Told as soon as a batch holds no lock any more: the next may begin, though the answers of this
+one may still have to wait for the disk."""
+
+
+def nothing() -> None:
+    """For those who need not know."""
 
 
 class Store(Protocol):
@@ -32,7 +40,9 @@ class Store(Protocol):
     async def migrate(self) -> list[str]:
         """Brings the schema up to date; returns what it did."""
 
-    async def apply(self, commands: Sequence[Command]) -> list[Answer]: ...
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]: ...
 
     async def summaries(self, event: str | None = None) -> list[Summary]:
         """All events, or the one."""

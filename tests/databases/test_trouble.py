@@ -12,6 +12,7 @@ from holdfast import Confirmed, Holdfast, Placed, Reason, Refused
 from holdfast.domain.commands import Command
 from holdfast.domain.outcomes import Answer
 from holdfast.errors import StoreBusy, StoreError
+from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
 from tests.contract.helpers import said, summary
@@ -60,9 +61,11 @@ async def test_a_batch_that_runs_again_is_decided_again(database, url, session, 
 
     async with selling(url) as rival:
 
-        async def apply_beside_a_rival(commands: Sequence[Command]) -> list[Answer]:
+        async def apply_beside_a_rival(
+            commands: Sequence[Command], committed: Committed = nothing
+        ) -> list[Answer]:
             try:
-                return await apply(commands)
+                return await apply(commands, committed)
             except StoreBusy:
                 await sold(rival, "rival", seats=["A-1-1"])
                 raise

@@ -11,6 +11,7 @@ from holdfast.domain.outcomes import Answer
 from holdfast.domain.shelf import Shelf
 from holdfast.engine import Holdfast
 from holdfast.lab.stampede import count, house, stampede
+from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
 from holdfast.stores import drive
 from holdfast.stores.memory import MemoryStore
@@ -20,7 +21,9 @@ class NaiveStore(MemoryStore):
     """Reads first and writes after: each command of a batch is decided on what was read before
     the batch, as when every click has its own transaction and no lock."""
 
-    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]:
         answers: list[Answer] = []
         shelves: list[Shelf] = []
         rows = self._events.get(commands[0].event)

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from holdfast.domain import limits
-from holdfast.domain.faults import Faults
+from holdfast.domain.faults import Faults, is_label
 from holdfast.domain.model import Ask, Best
 
 BEST_FIELDS = ("quantity", "section", "tier", "together", "accessible")
@@ -43,9 +43,13 @@ def read_labels(faults: Faults, path: str, raw: object, most: int) -> tuple[str,
     """Names, each once. One text is not a list of texts, though Python would read it as letters."""
     if raw == ():
         return ()
+    if isinstance(raw, list) and len(raw) <= most and all(map(is_label, raw)):
+        labels = dict.fromkeys(raw)
+        if len(labels) == len(raw):
+            return tuple(raw)  # nearly always: the rest is there to say what is wrong
     if not isinstance(raw, str | bytes | Mapping | Sequence) and isinstance(raw, Iterable):
         raw = list(raw)
-    labels: dict[str, None] = {}
+    labels = {}
     for where, item in faults.items(path, raw, most):
         label = faults.label(where, item)
         if label in labels and label != "?":

@@ -21,6 +21,12 @@ class Fault(msgspec.Struct, frozen=True):
         return f"{where}{self.problem}{shown}"
 
 
+def is_label(raw: object, most: int = LABEL_CHARS_MAX) -> bool:
+    """Whether this may be the name of something: printable, no blanks at its ends."""
+    text = isinstance(raw, str) and 0 < len(raw) <= most
+    return text and raw.isprintable() and raw == raw.strip()  # type: ignore[attr-defined]
+
+
 class Faults:
     """Collects faults while a raw value is read. Each reader returns something usable, so that
     reading goes on to the next fault; what was read counts only if `found` stayed empty."""
@@ -60,14 +66,14 @@ class Faults:
 
     def label(self, path: str, raw: object, most: int = LABEL_CHARS_MAX) -> str:
         """A name that a person chose: printable, no blanks at its ends."""
+        if isinstance(raw, str) and is_label(raw, most):
+            return raw
         if not isinstance(raw, str):
             self.add(path, "must be a text", raw)
         elif not raw or len(raw) > most:
             self.add(path, f"must have 1 to {most} characters", raw)
-        elif not raw.isprintable() or raw != raw.strip():
-            self.add(path, "must be printable, without blanks at its ends", raw)
         else:
-            return raw
+            self.add(path, "must be printable, without blanks at its ends", raw)
         return "?"
 
     def caller_id(self, path: str, raw: object) -> str:

@@ -38,9 +38,7 @@ def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decisi
         return Decision(Placed(made) if ours else Refused(Reason.EXISTS, made.id))
     if own := _own(shelf, command, now):
         return Decision(Placed(own))
-    if no := not_on_sale(event) or over_cap(
-        shelf, event, command.buyer, ask.units, command.cap, now
-    ):
+    if no := not_on_sale(event) or over_cap(shelf, event, command.buyer, ask, command.cap, now):
         return Decision(no)
     basket = pick(shelf, event, ask, now)
     if isinstance(basket, Refused):

@@ -62,10 +62,10 @@ def pick(shelf: Shelf, event: Event, ask: Ask, now: Millis) -> Basket | Refused:
     )
     if no:
         return no
-    prices = event.prices
-    basket.amount = sum(prices[seat.tier] for seat in basket.seats) + sum(
-        prices[pool.tier] * quantity for pool, quantity in basket.pools
-    )
+    for seat in basket.seats:
+        basket.amount += event.prices[seat.tier]
+    for pool, quantity in basket.pools:
+        basket.amount += event.prices[pool.tier] * quantity
     return basket
 
 
@@ -155,14 +155,14 @@ def bury(shelf: Shelf, hold_id: str, basket: Basket) -> None:
 
 
 def over_cap(
-    shelf: Shelf, event: Event, buyer: str, units: int, cap: int | None, now: Millis
+    shelf: Shelf, event: Event, buyer: str, ask: Ask, cap: int | None, now: Millis
 ) -> Refused | None:
     """The cap counts live holds and sales together."""
     limit = event.max_per_buyer if event.max_per_buyer is not None else cap
     if limit is None:
         return None
     tally = shelf.tallies.get(buyer)
-    if units + (tally.units(now) if tally else 0) <= limit:
+    if ask.units + (tally.units(now) if tally else 0) <= limit:
         return None
     return Refused(Reason.BUYER_CAP, cap=limit)
 

@@ -58,7 +58,7 @@ def sell(shelf: Shelf, event: Event, command: Sell, now: Millis) -> Decision:
     if no := (
         _said(shelf, command)
         or not_on_sale(event)
-        or over_cap(shelf, event, command.buyer, ask.units, command.cap, now)
+        or over_cap(shelf, event, command.buyer, ask, command.cap, now)
     ):
         return Decision(no)
     basket = pick(shelf, event, ask, now)

@@ -57,23 +57,24 @@ class Houses:
 
     def current(self, event: Event, seq: int) -> Reading:
         """The house with everything that the log told up to `seq`, if its walls stand."""
-        kept = self._kept.pop(event.id, None)
+        kept = self._kept.get(event.id)
         if kept is None or kept.layout != event.layout:
             raise Unbuilt(event)
-        if kept.doubtful or seq - kept.seq > CATCH_UP_MAX:
-            # The walls still stand; who sits where is read anew.
+        if kept.doubtful or not 0 <= seq - kept.seq <= CATCH_UP_MAX:
+            # The walls still stand; who sits where is read anew. Also when the log ends before what
+            # the house has seen: a server that crashed has forgotten.
             kept.house.reset()
             kept.seq, kept.doubtful = seq, False
             busy = yield "busy_seats", (event.id,)
         else:
-            told = yield "log_data", (event.id, kept.seq, max(0, seq - kept.seq))
+            told = yield "log_data", (event.id, kept.seq, seq - kept.seq)
             touched = {seat for (data,) in told for seat in read_data(data).get("seats", ())}
             busy = (yield "seats_now", (event.id, sorted(touched))) if touched else []
-            kept.seq = max(seq, kept.seq)
+            kept.seq = seq
         for row in busy:
             seat = to_seat(row)
             kept.house.set(seat.id, free_from(seat))
-        self._kept[event.id] = kept
+        self._kept[event.id] = self._kept.pop(event.id, kept)  # the latest used
         self._trim()
         return kept.house
 

@@ -17,6 +17,7 @@ from holdfast.domain.outcomes import Answer
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Record, Shelf, Tally, Totals, free_from
 from holdfast.domain.views import Census, PoolView, SeatMap, SeatView, Summary
+from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
 
 RECORDS_KEPT_MS = 24 * 3600 * 1000
@@ -185,7 +186,9 @@ class MemoryStore:
     async def migrate(self) -> list[str]:
         return []
 
-    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]:
         # A disk would give others their turn here; a crowd must not keep the loop to itself.
         await asyncio.sleep(0)
         rows = self._events.get(commands[0].event) or Rows()

@@ -17,6 +17,7 @@ from holdfast.domain.seating import House
 from holdfast.domain.shelf import Shelf, Totals
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError, StoreUnavailable
+from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
 from holdfast.stores.houses import Houses, Unbuilt
@@ -94,7 +95,9 @@ class MysqlStore:
             finally:
                 await db.quit()
 
-    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]:
         with translated(self.url):
             while True:
                 try:

@@ -18,41 +18,41 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: add_buyers
 INSERT INTO holdfast.buyers (event, buyer)
-SELECT $1, buyer FROM unnest($2::text[]) AS asked (buyer) ON CONFLICT DO NOTHING;
+SELECT $1, buyer FROM unnest($2::text::text[]) AS asked (buyer) ON CONFLICT DO NOTHING;
 
 -- name: lock_buyers
-SELECT found.* FROM unnest($2::text[]) AS asked (buyer) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (buyer) CROSS JOIN LATERAL (
     SELECT buyer FROM holdfast.buyers
     WHERE event = $1 AND buyers.buyer = asked.buyer FOR UPDATE
 ) found;
 
 -- name: seats
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
     FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id FOR UPDATE
 ) found;
 
 -- name: chosen
 -- Whoever has locked a chosen seat will probably take it: look for another instead of waiting.
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
     FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id FOR UPDATE SKIP LOCKED
 ) found;
 
 -- name: seats_now
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
     FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id LIMIT 1
 ) found;
 
 -- name: pools
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, tier, capacity, held, sold, channel
     FROM holdfast.pools WHERE event = $1 AND pools.id = asked.id FOR UPDATE
 ) found;
 
 -- name: holds
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
            extensions, version, order_id
     FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id FOR UPDATE
@@ -60,50 +60,50 @@ SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
 
 -- name: dead_holds
 -- Found when all that may be waited for is locked: whoever else is at one keeps it.
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
            extensions, version, order_id
     FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id FOR UPDATE SKIP LOCKED
 ) found;
 
 -- name: peek_holds
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
            extensions, version, order_id
     FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id LIMIT 1
 ) found;
 
 -- name: orders
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
     FROM holdfast.orders WHERE event = $1 AND orders.id = asked.id FOR UPDATE
 ) found;
 
 -- name: peek_orders
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
     FROM holdfast.orders WHERE event = $1 AND orders.id = asked.id LIMIT 1
 ) found;
 
 -- name: records
-SELECT found.* FROM unnest($2::text[]) AS asked (id) CROSS JOIN LATERAL (
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, digest, outcome
     FROM holdfast.commands WHERE event = $1 AND commands.id = asked.id LIMIT 1
 ) found;
 
 -- name: payments
 SELECT payment, id FROM holdfast.orders
-WHERE event = $1 AND payment = ANY ($2::text[]) AND payment IS NOT NULL;
+WHERE event = $1 AND payment = ANY ($2::text::text[]) AND payment IS NOT NULL;
 
 -- name: claims
 -- Claims change only under their pool's lock, which the batch has.
 SELECT c.pool, c.hold, c.quantity, c.until_ms
-FROM unnest($2::text[], $3::text[]) AS share (pool, hold)
+FROM unnest($2::text::text[], $3::text::text[]) AS share (pool, hold)
 JOIN holdfast.claims c ON c.event = $1 AND c.pool = share.pool AND c.hold = share.hold;
 
 -- name: lapsed
 SELECT c.pool, c.hold, c.quantity, c.until_ms
-FROM unnest($2::text[], $3::bigint[]) AS short (pool, units)
+FROM unnest($2::text::text[], $3::text::bigint[]) AS short (pool, units)
 CROSS JOIN LATERAL (
     SELECT pool, hold, quantity, until_ms FROM holdfast.claims
     WHERE event = $1 AND pool = short.pool AND until_ms <= $4
@@ -122,10 +122,10 @@ ORDER BY until_ms LIMIT $2;
 -- What buyers have: their open holds, and in a row without a hold what was sold to them. In one
 -- statement, so that a hold that is being sold is seen on one side or the other, not on neither.
 SELECT buyer, id, until_ms, units FROM holdfast.holds
-WHERE event = $1 AND buyer = ANY ($2::text[]) AND until_ms IS NOT NULL
+WHERE event = $1 AND buyer = ANY ($2::text::text[]) AND until_ms IS NOT NULL
 UNION ALL
 SELECT buyer, NULL, NULL, sum(units)::bigint FROM holdfast.orders
-WHERE event = $1 AND buyer = ANY ($2::text[]) AND state IN ('confirmed', 'captured')
+WHERE event = $1 AND buyer = ANY ($2::text::text[]) AND state IN ('confirmed', 'captured')
 GROUP BY buyer;
 
 -- name: house
@@ -143,11 +143,11 @@ SELECT data FROM holdfast.log WHERE event = $1 AND seq > $2 ORDER BY seq LIMIT $
 
 -- name: insert_event
 INSERT INTO holdfast.events (event, version, config)
-SELECT * FROM unnest($1::text[], $2::integer[], $3::text[]);
+SELECT * FROM unnest($1::text::text[], $2::text::integer[], $3::text::text[]);
 
 -- name: update_event
 UPDATE holdfast.events e SET version = n.version, config = n.config
-FROM unnest($1::integer[], $2::text[], $3::text[], $4::integer[])
+FROM unnest($1::text::integer[], $2::text::text[], $3::text::text[], $4::text::integer[])
      AS n (version, config, event, was_version)
 WHERE e.event = n.event AND e.version = n.was_version;
 
@@ -157,98 +157,98 @@ SELECT coalesce(max(position), 0) FROM holdfast.seat_plans WHERE event = $1;
 -- name: insert_plan
 INSERT INTO holdfast.seat_plans (event, id, section, row, number, tier, x, y, rank, accessible,
                                  companion, restricted_view, channel, position)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::text[],
-                     $7::double precision[], $8::double precision[], $9::integer[],
-                     $10::boolean[], $11::boolean[], $12::boolean[], $13::text[], $14::integer[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::integer[], $6::text::text[],
+                     $7::text::double precision[], $8::text::double precision[], $9::text::integer[],
+                     $10::text::boolean[], $11::text::boolean[], $12::text::boolean[], $13::text::text[], $14::text::integer[]);
 
 -- name: insert_seat
 INSERT INTO holdfast.seats (event, id, tier, channel)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[]);
 
 -- name: update_seat
 -- The guard is the seat as it was decided on: had anybody else had it meanwhile, no row changes.
 UPDATE holdfast.seats s
 SET hold = n.hold, until_ms = n.until_ms, order_id = n.order_id, withdrawn = n.withdrawn
-FROM unnest($1::text[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::text[],
-            $7::text[], $8::bigint[], $9::text[])
+FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[], $4::text::boolean[], $5::text::text[], $6::text::text[],
+            $7::text::text[], $8::text::bigint[], $9::text::text[])
      AS n (hold, until_ms, order_id, withdrawn, event, id, was_hold, was_until_ms, was_order_id)
 WHERE s.event = n.event AND s.id = n.id AND s.hold IS NOT DISTINCT FROM n.was_hold
   AND s.until_ms = n.was_until_ms AND s.order_id IS NOT DISTINCT FROM n.was_order_id;
 
 -- name: insert_sold
 INSERT INTO holdfast.sold_seats (event, seat, order_id)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[]);
 
 -- name: delete_sold
-DELETE FROM holdfast.sold_seats s USING unnest($1::text[], $2::text[], $3::text[])
+DELETE FROM holdfast.sold_seats s USING unnest($1::text::text[], $2::text::text[], $3::text::text[])
      AS n (event, seat, order_id)
 WHERE s.event = n.event AND s.seat = n.seat AND s.order_id = n.order_id;
 
 -- name: insert_pool
 INSERT INTO holdfast.pools (event, id, tier, channel, capacity, held, sold)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
-                     $7::bigint[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint[], $6::text::bigint[],
+                     $7::text::bigint[]);
 
 -- name: update_pool
 UPDATE holdfast.pools p SET capacity = n.capacity, held = n.held, sold = n.sold
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[],
-            $7::bigint[], $8::bigint[])
+FROM unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::text[], $5::text::text[], $6::text::bigint[],
+            $7::text::bigint[], $8::text::bigint[])
      AS n (capacity, held, sold, event, id, was_capacity, was_held, was_sold)
 WHERE p.event = n.event AND p.id = n.id AND p.capacity = n.was_capacity AND p.held = n.was_held
   AND p.sold = n.was_sold;
 
 -- name: insert_claim
 INSERT INTO holdfast.claims (event, pool, hold, quantity, until_ms)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::bigint[], $5::text::bigint[]);
 
 -- name: update_claim
 UPDATE holdfast.claims c SET until_ms = n.until_ms
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
+FROM unnest($1::text::bigint[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint[])
      AS n (until_ms, event, pool, hold, was_until_ms)
 WHERE c.event = n.event AND c.pool = n.pool AND c.hold = n.hold AND c.until_ms = n.was_until_ms;
 
 -- name: delete_claim
-DELETE FROM holdfast.claims c USING unnest($1::text[], $2::text[], $3::text[])
+DELETE FROM holdfast.claims c USING unnest($1::text::text[], $2::text::text[], $3::text::text[])
      AS n (event, pool, hold)
 WHERE c.event = n.event AND c.pool = n.pool AND c.hold = n.hold;
 
 -- name: insert_hold
 INSERT INTO holdfast.holds (event, id, buyer, state, seats, pools, units, amount, currency,
                             placed_ms, soft_ms, hard_ms, extensions, version, order_id, until_ms)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
-                     $7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[],
-                     $12::bigint[], $13::integer[], $14::integer[], $15::text[], $16::bigint[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[], $6::text::text[],
+                     $7::text::bigint[], $8::text::bigint[], $9::text::text[], $10::text::bigint[], $11::text::bigint[],
+                     $12::text::bigint[], $13::text::integer[], $14::text::integer[], $15::text::text[], $16::text::bigint[]);
 
 -- name: update_hold
 -- The fence: whoever acts on an older version of the hold changes no row.
 UPDATE holdfast.holds h
 SET state = n.state, soft_ms = n.soft_ms, hard_ms = n.hard_ms, extensions = n.extensions,
     version = n.version, order_id = n.order_id, until_ms = n.until_ms
-FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::text[],
-            $7::bigint[], $8::text[], $9::text[], $10::integer[])
+FROM unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[], $4::text::integer[], $5::text::integer[], $6::text::text[],
+            $7::text::bigint[], $8::text::text[], $9::text::text[], $10::text::integer[])
      AS n (state, soft_ms, hard_ms, extensions, version, order_id, until_ms, event, id, was_version)
 WHERE h.event = n.event AND h.id = n.id AND h.version = n.was_version;
 
 -- name: insert_order
 INSERT INTO holdfast.orders (event, id, buyer, state, seats, pools, units, amount, currency,
                              created_ms, hold, payment)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
-                     $7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::text[],
-                     $12::text[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[], $6::text::text[],
+                     $7::text::bigint[], $8::text::bigint[], $9::text::text[], $10::text::bigint[], $11::text::text[],
+                     $12::text::text[]);
 
 -- name: update_order
 UPDATE holdfast.orders o SET state = n.state, payment = n.payment
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
+FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[])
      AS n (state, payment, event, id, was_state)
 WHERE o.event = n.event AND o.id = n.id AND o.state = n.was_state;
 
 -- name: insert_record
 INSERT INTO holdfast.commands (event, id, digest, outcome, at_ms)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint[]);
 
 -- name: forget_records
 -- Two processes never wait for each other here: each takes what the other left.
-DELETE FROM holdfast.commands c USING unnest($1::text[], $2::bigint[], $3::bigint[])
+DELETE FROM holdfast.commands c USING unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[])
      AS old (event, before_ms, most)
 WHERE c.event = old.event AND c.id = ANY (ARRAY (
     SELECT id FROM holdfast.commands
@@ -257,7 +257,7 @@ WHERE c.event = old.event AND c.id = ANY (ARRAY (
 
 -- name: insert_counters
 INSERT INTO holdfast.counters (event, version, seq, capacity, sold, revenue)
-SELECT event, version, 0, 0, 0, 0 FROM unnest($1::text[], $2::integer[]) AS n (event, version);
+SELECT event, version, 0, 0, 0, 0 FROM unnest($1::text::text[], $2::text::integer[]) AS n (event, version);
 
 -- name: advance
 -- Last of all. A batch that was decided under an older configuration changes no row.
@@ -268,7 +268,7 @@ WHERE event = $6 AND version = $7 RETURNING seq;
 
 -- name: append
 INSERT INTO holdfast.log (event, seq, type, at_ms, data)
-SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[]);
+SELECT * FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[], $4::text::bigint[], $5::text::text[]);
 
 -- name: summaries
 SELECT e.config, c.seq, c.capacity,
@@ -344,25 +344,25 @@ SELECT seq FROM holdfast.counters WHERE event = $1 FOR UPDATE;
 
 -- name: mend_seat
 UPDATE holdfast.seats s SET hold = n.hold, until_ms = n.until_ms, order_id = n.order_id
-FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[])
+FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[], $4::text::text[], $5::text::text[])
      AS n (hold, until_ms, order_id, event, id)
 WHERE s.event = n.event AND s.id = n.id;
 
 -- name: mend_pool
 UPDATE holdfast.pools p SET held = n.held, sold = n.sold
-FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) AS n (held, sold, event, id)
+FROM unnest($1::text::bigint[], $2::text::bigint[], $3::text::text[], $4::text::text[]) AS n (held, sold, event, id)
 WHERE p.event = n.event AND p.id = n.id;
 
 -- name: clear_claims
-DELETE FROM holdfast.claims WHERE event = ANY ($1::text[]);
+DELETE FROM holdfast.claims WHERE event = ANY ($1::text::text[]);
 
 -- name: clear_sold
-DELETE FROM holdfast.sold_seats WHERE event = ANY ($1::text[]);
+DELETE FROM holdfast.sold_seats WHERE event = ANY ($1::text::text[]);
 
 -- name: mend_counters
 UPDATE holdfast.counters c
 SET version = n.version, capacity = n.capacity, sold = n.sold, revenue = n.revenue
-FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[])
+FROM unnest($1::text::integer[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::text[])
      AS n (version, capacity, sold, revenue, event)
 WHERE c.event = n.event;
 
@@ -392,7 +392,7 @@ SELECT id, tier, channel FROM holdfast.seat_plans WHERE event = $1 ORDER BY id;
 
 -- name: mend_deadline
 UPDATE holdfast.holds h SET until_ms = n.until_ms
-FROM unnest($1::bigint[], $2::text[], $3::text[]) AS n (until_ms, event, id)
+FROM unnest($1::text::bigint[], $2::text::text[], $3::text::text[]) AS n (until_ms, event, id)
 WHERE h.event = n.event AND h.id = n.id;
 
 -- name: head
@@ -403,7 +403,7 @@ SELECT seq, data FROM holdfast.log WHERE event = $1 ORDER BY seq DESC LIMIT 1;
 
 -- name: evidence
 -- Of these facts, those that are on the log as they were written.
-SELECT asked.* FROM unnest($1::text[], $2::bigint[], $3::text[]) AS asked (event, seq, data)
+SELECT asked.* FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[]) AS asked (event, seq, data)
 CROSS JOIN LATERAL (
     SELECT 1 FROM holdfast.log
     WHERE log.event = asked.event AND log.seq = asked.seq AND log.data = asked.data LIMIT 1

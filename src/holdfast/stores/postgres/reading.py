@@ -7,6 +7,7 @@ from holdfast.domain.batch import Fetch, What
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Tally
 from holdfast.stores.houses import Reading
+from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
 from holdfast.stores.rows import (
     Row,
@@ -59,7 +60,7 @@ class Reader:
             case What.DUE:
                 return [to_hold(row) for row in await self._rows("due", keys[0], want.now or None)]
             case What.BUYERS:
-                await self._db.execute(SQL["add_buyers"], self._event, keys)
+                await self._db.execute(SQL["add_buyers"], self._event, literal(keys))
                 return await self._rows("lock_buyers", keys)
             case What.TALLIES:
                 return await self._tallies(keys)
@@ -72,13 +73,13 @@ class Reader:
         try:
             query, args = next(reading)
             while True:
-                query, args = reading.send(await self._db.fetch(SQL[query], *args))
+                query, args = reading.send(await self._db.fetch(SQL[query], *_sendable(args)))
         except StopIteration as done:
             house: House = done.value
             return house
 
     async def _rows(self, query: str, *args: Any) -> list[Any]:
-        return list(await self._db.fetch(SQL[query], self._event, *args))
+        return list(await self._db.fetch(SQL[query], self._event, *_sendable(args)))
 
     async def _tallies(self, buyers: Sequence[str]) -> list[tuple[str, Tally]]:
         tallies = {buyer: Tally(0, {}) for buyer in buyers}
@@ -96,3 +97,7 @@ class Reader:
         rows = await self._rows("chosen", seats)
         await self._db.execute("ROLLBACK TO SAVEPOINT probe; RELEASE SAVEPOINT probe")
         return [row[0] for row in rows]
+
+
+def _sendable(args: Sequence[Any]) -> list[Any]:  # arguments of a query
+    return [literal(arg) if isinstance(arg, list | tuple) else arg for arg in args]

@@ -19,10 +19,12 @@ from holdfast.domain.outcomes import Answer, Reason, Refused
 from holdfast.domain.shelf import Shelf, Totals
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, SettingsError, StoreBusy, StoreError, StoreUnavailable
+from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
 from holdfast.stores.houses import Houses, Unbuilt
 from holdfast.stores.postgres import schema
+from holdfast.stores.postgres.arrays import columns, literal
 from holdfast.stores.postgres.barrier import Barrier, Evidence
 from holdfast.stores.postgres.errors import LOST, Connection, said, translated
 from holdfast.stores.postgres.reading import SQL, Reader
@@ -135,7 +137,9 @@ class PostgresStore:
             finally:
                 await db.close()
 
-    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]:
         with translated(self.url):
             while True:
                 try:
@@ -145,6 +149,7 @@ class PostgresStore:
                     await self._build(missing.event)
                 else:
                     break
+        committed()
         if not all(_harmless(answer) for answer in answers):
             await self._durable(evidence)
         return answers
@@ -231,8 +236,8 @@ class PostgresStore:
             db = self._barrier_db
             # Whatever the server's own default is, this one waits for the disk.
             await db.execute(f"BEGIN; {FLUSH}; {SQL['barrier']}")
-            columns = [list(column) for column in zip(*evidence, strict=True)] or [[], [], []]
-            found = {Evidence(*row) for row in await db.fetch(SQL["evidence"], *columns)}
+            rows = await db.fetch(SQL["evidence"], *columns(evidence)) if evidence else []
+            found = {Evidence(*row) for row in rows}
             await db.execute("COMMIT")
         except (*LOST, asyncpg.PostgresError) as cause:
             if self._barrier_db is not None:
@@ -317,7 +322,7 @@ class PostgresStore:
 
     async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
         async with self._snapshot() as (db, now):
-            row = await db.fetchrow(SQL["peek_holds"], event, [id])
+            row = await db.fetchrow(SQL["peek_holds"], event, literal([id]))
             found = (to_hold(row), now) if row else None
             seen = await self._last_fact(db, event)
         await self._durable(seen)
@@ -325,7 +330,7 @@ class PostgresStore:
 
     async def order(self, event: str, id: str) -> Order | None:
         async with self._snapshot() as (db, _):
-            row = await db.fetchrow(SQL["peek_orders"], event, [id])
+            row = await db.fetchrow(SQL["peek_orders"], event, literal([id]))
             found = to_order(row) if row else None
             seen = await self._last_fact(db, event)
         await self._durable(seen)

@@ -7,6 +7,7 @@ from holdfast.domain.model import Millis
 from holdfast.domain.shelf import Shelf
 from holdfast.errors import StoreBusy
 from holdfast.stores import rows
+from holdfast.stores.postgres.arrays import columns
 from holdfast.stores.postgres.errors import Connection
 from holdfast.stores.postgres.reading import SQL
 from holdfast.stores.rows import Write
@@ -38,6 +39,6 @@ class Writer:
         for query, bindings, guarded in writes:
             for start in range(0, len(bindings), ROWS_MAX):
                 part = bindings[start : start + ROWS_MAX]
-                tag = await self._db.execute(SQL[query], *map(list, zip(*part, strict=True)))
+                tag = await self._db.execute(SQL[query], *columns(part))
                 if guarded and int(tag.rpartition(" ")[2]) != len(part):
                     raise StoreBusy(f"{query}: a guarded row had changed meanwhile")

@@ -24,6 +24,7 @@ from holdfast.domain.outcomes import Answer
 from holdfast.domain.shelf import Shelf, Totals
 from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
+from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
 from holdfast.stores.houses import Houses, Unbuilt
 from holdfast.stores.rows import (
@@ -124,7 +125,9 @@ class SqliteStore:
         await self.close()
         return self._migrated
 
-    async def apply(self, commands: Sequence[Command]) -> list[Answer]:
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]:
         with translated(self.url):
             return await _on(self._write_thread, lambda: self._settle(commands))
 

@@ -1,0 +1,28 @@
+"""Arrays as PostgreSQL writes them, `{"a","b",NULL}`: a column of a batch becomes one text.
+
+asyncpg would look at each element several times before it sends a list (measured: a quarter of all
+the work of this process); a text is sent as it is, and the server takes it apart in no time.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+BETWEEN = "\x1f"
+NOTHING = "\x1e"
+"""Control characters, which are in no label, no id, and no JSON."""
+
+
+def literal(values: Sequence[Any]) -> str:  # texts, or numbers, or flags; any of them may be None
+    if not isinstance(next((value for value in values if value is not None), None), str):
+        return "{" + repr([*values])[1:-1].replace("None", "NULL") + "}"
+    text = BETWEEN.join([NOTHING if value is None else value for value in values])
+    if text.count(BETWEEN) != len(values) - 1:
+        raise ValueError("a text has a control character in it")
+    if '"' in text or "\\" in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    text = '{"' + text.replace(BETWEEN, '","') + '"}'
+    return text.replace(f'"{NOTHING}"', "NULL")
+
+
+def columns(rows: Sequence[Sequence[Any]]) -> list[str]:  # as above
+    return [literal(column) for column in zip(*rows, strict=True)]
