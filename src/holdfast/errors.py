@@ -10,6 +10,7 @@ HoldfastError
     StoreBusy          passing trouble; the batch was rolled back and may be run again
     CommitUnknown      the commit's reply was lost; running the batch again settles it
     SchemaMismatch     the schema is older or newer than this program
+  GateDown           the gate did not answer as it should; never seen outside: one goes on without
 """
 
 from holdfast.domain.faults import Fault
@@ -56,4 +57,8 @@ class CommitUnknown(StoreError):
 
 
 class SchemaMismatch(StoreError):
+    pass
+
+
+class GateDown(HoldfastError):
     pass

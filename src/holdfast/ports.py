@@ -5,6 +5,7 @@ from typing import Protocol
 
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
+from holdfast.domain.gating import Op, Snapshot, Verdict
 from holdfast.domain.model import Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.views import Census, SeatMap, Summary
@@ -73,3 +74,38 @@ class Store(Protocol):
 
     async def mend(self, event: str) -> list[str]:
         """Rewrites what follows from holds and orders; returns what differed."""
+
+
+class Gate(Protocol):
+    """Stands before the authority and may only say no, cheaply. Nothing depends on what it has.
+
+    Each method is one round trip, and raises GateDown when the gate does not answer as it should:
+    then whoever asked goes on without it.
+    """
+
+    @property
+    def url(self) -> str:
+        """Its address, without secrets."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes stand before the same one."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def run(self, event: str, version: int, ops: Sequence[Op]) -> list[Verdict]:
+        """Does all of it in order, at one moment; the verdicts in the same order."""
+
+    async def snapshot(self, event: str) -> Snapshot:
+        """Everything there is of an event, at one moment."""
+
+    async def events(self) -> list[str]:
+        """Events that the gate has something of."""
+
+    async def clear(self, event: str) -> None:
+        """Forgets an event."""
+
+    async def lease(self, name: str, holder: str, lease_ms: int) -> bool:
+        """Whether the holder has the lease: nobody else has had it for that long."""

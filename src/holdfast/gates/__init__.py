@@ -1,0 +1,1 @@
+"""Gates: what stands before the authority and may only say no."""
