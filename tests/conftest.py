@@ -2,16 +2,23 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
 
 from holdfast.engine import Holdfast
-from holdfast.ports import Store
+from holdfast.gates.memory import MemoryGate
+from holdfast.ports import Gate, Store
 from holdfast.settings import Settings
 from holdfast.upkeep.check import check_store
 from holdfast.wiring import make_store
 from tests import services
-from tests.servers import MariaDB, MissingServer, Postgres, own_server, running, stop_running
+from tests.servers import MariaDB, MissingServer, Postgres, Redis, own_server, running, stop_running
+
+if TYPE_CHECKING:
+    from _pytest.mark.structures import ParameterSet
+
+T = TypeVar("T")
 
 START_MS = 1_790_000_000_000
 
@@ -69,7 +76,7 @@ EVERY_STORE = [
 ]
 
 
-def needed(make: Callable[[], Store]) -> Store:
+def needed(make: Callable[[], T]) -> T:
     """A store whose server the machine may lack: then its tests are skipped, but not in CI."""
     try:
         return make()
@@ -94,10 +101,69 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=EVERY_STORE)
-def store(request, tmp_path, clock) -> Store:
+class Setup(NamedTuple):
+    """A store, and what stands before it."""
+
+    store: str
+    policy: str = "authority"
+    gate: str = "none"
+
+    def __str__(self) -> str:
+        return "-".join(self[:1] if self.policy == "authority" else self)
+
+
+PLAIN = [Setup(name) for name in STORES]
+COVERING = [
+    Setup("memory", "two-layer", "memory"),
+    Setup("memory", "gate", "memory"),
+    Setup("sqlite", "two-layer", "redis"),
+    Setup("sqlite", "gate", "memory"),
+    Setup("postgres", "gate", "redis"),
+    Setup("mysql", "two-layer", "memory"),
+]
+"""Each store, each policy and each gate, and most pairs; all of them are in the soak."""
+REST = [
+    setup
+    for store in STORES
+    for policy in ("two-layer", "gate")
+    for gate in ("memory", "redis")
+    if (setup := Setup(store, policy, gate)) not in COVERING
+]
+
+
+def marked(setup: Setup, *marks: pytest.MarkDecorator) -> "ParameterSet":
+    if setup.store in SERVERS or setup.gate == "redis":
+        marks = (*marks, pytest.mark.service)
+    return pytest.param(setup, marks=marks, id=str(setup))
+
+
+EVERY_SETUP = [
+    *(marked(setup) for setup in (*PLAIN, *COVERING)),
+    *(marked(setup, pytest.mark.soak) for setup in REST),
+]
+
+
+@pytest.fixture(params=EVERY_SETUP)
+def setup(request) -> Setup:
+    return request.param
+
+
+@pytest.fixture
+def store(setup, tmp_path, clock) -> Store:
     """Made, not opened: `shop` opens it."""
-    return needed(lambda: STORES[request.param](tmp_path, clock))
+    return needed(lambda: STORES[setup.store](tmp_path, clock))
+
+
+def make_gate(name: str, clock: Clock) -> Gate | None:
+    """On the test's own clock, as the store is."""
+    if name == "memory":
+        return MemoryGate(clock)
+    if name == "redis":
+        from holdfast.gates.redis import RedisGate
+
+        server = running(Redis)
+        return RedisGate(server.url, timeout_ms=2_000, clock=clock)
+    return None
 
 
 @pytest.fixture
@@ -108,9 +174,14 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-async def shop(store):
+async def shop(store, setup, clock):
     """An engine on the store. Whatever a test did, the auditor finds nothing wrong afterwards."""
-    async with Holdfast(store, Settings(store=store.url), upkeep=False) as shop:
+    settings = Settings(store=store.url, policy=setup.policy, gate=setup.gate)
+    gate = needed(lambda: make_gate(setup.gate, clock))
+    async with Holdfast(store, settings, gate=gate, upkeep=False, clock=clock) as shop:
+        if gate is not None:
+            for event in await gate.events():
+                await gate.clear(event)
         yield shop
         assert await drift(store) == []
 

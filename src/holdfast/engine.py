@@ -12,6 +12,7 @@ Refusals are values. What is raised is trouble that nobody decided: `Invalid` fo
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar, cast
 
+from holdfast.catalogue import Catalogues
 from holdfast.domain import limits
 from holdfast.domain.asks import BestAsk, read_ask, read_labels, read_withdrawal
 from holdfast.domain.commands import (
@@ -49,12 +50,17 @@ from holdfast.domain.outcomes import (
 from holdfast.domain.plan import read_capacity, read_changes, read_event
 from holdfast.domain.views import SeatMap, Summary
 from holdfast.errors import Invalid
+from holdfast.front import Front
+from holdfast.gates.keeper import Keeper
 from holdfast.ids import Ids, digest, event_of, is_event_id, public_id
 from holdfast.lanes import Lanes
-from holdfast.ports import Store
+from holdfast.ports import Gate, Store
+from holdfast.refusals import Refusals
 from holdfast.settings import Settings, load_settings
+from holdfast.stores import Clock, host_clock
 from holdfast.upkeep.expire import Announcer
-from holdfast.wiring import make_store
+from holdfast.upkeep.reconcile import Reconciler
+from holdfast.wiring import make_gate, make_store
 
 T = TypeVar("T")
 
@@ -62,8 +68,17 @@ T = TypeVar("T")
 class Holdfast:
     """A shop on one authority. Open it with `Holdfast.open`, use it from one event loop."""
 
-    def __init__(self, store: Store, settings: Settings, *, upkeep: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        gate: Gate | None = None,
+        upkeep: bool = True,
+        clock: Clock = host_clock,
+    ) -> None:
         self.store = store
+        self.gate = gate
         self.settings = settings
         self._lanes = Lanes(
             store.apply,
@@ -75,6 +90,21 @@ class Holdfast:
         self._announcer = Announcer(self.expire, store.due, settings.expire_seconds)
         self._upkeep = upkeep
         self._ids = Ids()
+        self._catalogues = Catalogues(store, settings.policy)
+        self.refusals: Refusals | None = None
+        if settings.refusal_cache:
+            self.refusals = Refusals(store.heads, store.log, clock)
+        self.keeper: Keeper | None = None
+        self.reconciler: Reconciler | None = None
+        if gate is not None:
+            keeper = self.keeper = Keeper(gate, settings.gate_timeout_ms / 1000)
+            every, holder = settings.reconcile_seconds, self._ids.new()
+            self.reconciler = Reconciler(
+                store, gate, self._catalogues, every, holder, lambda: keeper.state == "up"
+            )
+            keeper.recovered = self.reconciler.want
+        self._front = Front(self._lanes.submit, self.keeper, self.refusals, self._catalogues, clock)
+        self._front.reconcile = self.reconciler
 
     @classmethod
     def open(cls, store: str | None = None, *, upkeep: bool = True, **settings: Any) -> Self:
@@ -84,28 +114,44 @@ class Holdfast:
         `upkeep=False` this process announces no expired holds; their units are free all the same.
         """
         chosen = load_settings({"store": store, **settings})
-        return cls(make_store(chosen), chosen, upkeep=upkeep)
+        return cls(make_store(chosen), chosen, gate=make_gate(chosen), upkeep=upkeep)
 
     async def __aenter__(self) -> Self:
         await self.store.open()
+        if self.gate is not None:
+            await self.gate.open()
         self._lanes.open()
         if self._upkeep:
             self._announcer.start()
+        if self.refusals is not None:
+            self.refusals.start()
+        if self.reconciler is not None:
+            self.reconciler.start(periodic=self._upkeep)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Answers everything that was taken, then closes."""
         try:
             await self._announcer.stop()
+            for follower in (self.refusals, self.reconciler):
+                if follower is not None:
+                    await follower.stop()
         finally:
             try:
                 await self._lanes.close()
             finally:
+                await self._close_gate()
                 await self.store.close()
+
+    async def _close_gate(self) -> None:
+        """After it was told everything."""
+        if self.keeper is not None:
+            await self.keeper.settled()
+            await self.keeper.gate.close()
 
     async def submit(self, command: Command) -> Answer:
         """Any command, as it is. The methods below are this, with the input checked."""
-        return await self._lanes.submit(command)
+        return await self._front.submit(command)
 
     # Events
 
@@ -344,11 +390,11 @@ class Holdfast:
     # Reading
 
     async def events(self) -> list[Summary]:
-        return await self._opened().summaries()
+        return [await self._front.summary(each) for each in await self._opened().summaries()]
 
     async def event(self, event: str) -> Summary | None:
         found = await self._opened().summaries(event) if is_event_id(event) else []
-        return found[0] if found else None
+        return await self._front.summary(found[0]) if found else None
 
     async def seats(self, event: str, *, channels: Iterable[str] = ()) -> SeatMap | None:
         """The seat map and the number of the last fact it contains. Units of channels that are
@@ -356,14 +402,16 @@ class Holdfast:
         with _checking() as faults:
             named = read_labels(faults, "channels", channels, limits.ASK_CHANNELS_MAX)
         seat_map = await self._opened().seat_map(event) if is_event_id(event) else None
-        return seat_map.seen_by({None, *named}) if seat_map else None
+        if seat_map is None:
+            return None
+        return (await self._front.seat_map(event, seat_map)).seen_by({None, *named})
 
     async def hold(self, hold: str) -> Hold | None:
         """The hold as it stands now: one past its deadline is expired, announced or not."""
         event = event_of(hold)
         found = await self._opened().hold(event, hold) if event else None
         if found is None:
-            return None
+            return await self._front.courtesy(event, hold) if event else None
         row, now = found
         return row.seen(now)
 
@@ -398,7 +446,7 @@ class Holdfast:
         """The outcome, which is of the command's own kind or a refusal."""
         if not is_event_id(command.event):
             return Refused(Reason.UNKNOWN_EVENT, str(command.event))
-        outcome = (await self._lanes.submit(command)).outcome
+        outcome = (await self._front.submit(command)).outcome
         assert isinstance(outcome, (kind, Refused)), outcome
         return outcome
 

@@ -109,7 +109,9 @@ class Lane:
         try:
             if batch:
                 ends = asyncio.get_running_loop().time() + SETTLE_SECONDS_MAX
-                await self._settle(batch, ends, RETRIES_MAX, committed)
+                # A solo batch stays alone until it is answered: it may have to run again, and an
+                # ask in it that has to wait for seats heads the next.
+                await self._settle(batch, ends, RETRIES_MAX, nothing if solo else committed)
         finally:
             committed()
 

@@ -16,11 +16,25 @@ from msgspec import Meta
 from holdfast.errors import SettingsError
 
 PREFIX = "HOLDFAST_"
+CHOICES = {
+    "policy": ("authority", "two-layer", "gate"),
+    "sqlite_synchronous": ("FULL", "NORMAL"),
+}
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str = "sqlite:///holdfast.db"
     """The authority: memory://, sqlite:///path, postgresql://user@host/database"""
+    gate: str = "none"
+    """What stands before the authority: none, memory:// (one process), redis://host:port/0"""
+    policy: str = "authority"
+    """Where holds live, unless an event says otherwise: authority, two-layer or gate"""
+    gate_timeout_ms: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    """A gate that takes longer is passed by for a while."""
+    reconcile_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 30.0
+    """How often a gate is compared with the authority."""
+    refusal_cache: bool = True
+    """Seats just refused are refused again from memory, for as long as the log shows no change."""
     batch_max: Annotated[int, Meta(ge=1, le=5_000)] = 500
     """Commands in one transaction at most."""
     lane_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
@@ -54,10 +68,12 @@ def load_settings(
         if value is not None:
             values[name], sources[name] = value, "the call"
     settings = Settings(**{name: _read(name, values[name], sources[name]) for name in values})
-    if settings.sqlite_synchronous not in ("FULL", "NORMAL"):
-        raise SettingsError(
-            f"sqlite_synchronous must be FULL or NORMAL, not {settings.sqlite_synchronous!r}"
-        )
+    for name, choices in CHOICES.items():
+        if getattr(settings, name) not in choices:
+            last = f"{', '.join(choices[:-1])} or {choices[-1]}"
+            raise SettingsError(f"{name} must be {last}, not {getattr(settings, name)!r}")
+    if settings.gate == "none" and settings.policy != "authority":
+        raise SettingsError(f"policy {settings.policy} needs a gate: gate = redis://host:port/0")
     return settings
 
 

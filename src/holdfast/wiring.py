@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from holdfast.errors import SettingsError
-from holdfast.ports import Store
+from holdfast.ports import Gate, Store
 from holdfast.settings import Settings
 from holdfast.stores import Clock, host_clock
 
@@ -30,6 +30,27 @@ def make_store(settings: Settings, clock: Clock = host_clock) -> Store:
         return _mysql(url, settings, clock)
     shown = re.sub(r"//[^@/]*@", "//***@", url)
     raise SettingsError(f"unknown store {shown!r}: use {KNOWN_STORES}")
+
+
+def make_gate(settings: Settings) -> Gate | None:
+    """The gate that an address names, not opened yet."""
+    url = settings.gate
+    if url == "none":
+        return None
+    if url == "memory://":
+        from holdfast.gates.memory import MemoryGate
+
+        return MemoryGate()
+    if url.startswith(("redis://", "rediss://", "unix://")):
+        try:
+            from holdfast.gates.redis import RedisGate
+        except ImportError:
+            raise SettingsError(
+                "a Redis gate needs its driver: pip install 'holdfast[redis]'"
+            ) from None
+        return RedisGate(url, settings.gate_timeout_ms)
+    shown = re.sub(r"//[^@/]*@", "//***@", url)
+    raise SettingsError(f"unknown gate {shown!r}: use none, memory:// or redis://host:port/0")
 
 
 def _postgres(url: str, settings: Settings, clock: Clock) -> Store:

@@ -32,7 +32,7 @@ from holdfast.domain.commands import (
 )
 from holdfast.domain.decide import decide
 from holdfast.domain.model import FOREVER_MS, Ask, Best, Claim, Hold, Millis, Order
-from holdfast.domain.outcomes import Answer, Outcome, Reason, Refused
+from holdfast.domain.outcomes import Answer, Holder, Outcome, Reason, Refused
 from holdfast.domain.picking import Unloaded
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Record, Shelf, free_from
@@ -118,7 +118,19 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
         shelf.take(decision)
         if command.digest or not isinstance(command, MAKERS):
             shelf.record(Record(command.id, command.digest, decision.outcome))
-    return Answer(decision.outcome)
+    return Answer(decision.outcome, now_ms=now, holders=_holders(shelf, decision.outcome))
+
+
+def _holders(shelf: Shelf, outcome: Outcome) -> tuple[Holder, ...]:
+    if not isinstance(outcome, Refused) or outcome.reason is not Reason.TAKEN:
+        return ()
+    found = []
+    for id in outcome.seats:
+        seat = shelf.seats.now[id]
+        hold = shelf.holds.get(seat.hold) if seat.hold is not None else None
+        if hold is not None or seat.order is not None:
+            found.append(Holder(id, hold.buyer if hold else None, seat.until_ms))
+    return tuple(found)
 
 
 MAKERS = (PlaceHold, ConfirmHold, Sell)
@@ -140,8 +152,13 @@ def _may_be_met(shelf: Shelf, command: Command, outcome: Outcome, now: Millis) -
         return True
     with shelf.all_offered() as house:
         ask = command.ask
-        chosen = [house.choose(best, ask.channels, now, ask.seats) for best in ask.best]
+        without = (*ask.seats, *_avoided(command))
+        chosen = [house.choose(best, ask.channels, now, without) for best in ask.best]
     return bool(chosen) and all(isinstance(seats, list) for seats in chosen)
+
+
+def _avoided(command: PlaceHold | Sell) -> tuple[str, ...]:
+    return command.avoid if isinstance(command, PlaceHold) else ()
 
 
 SHORTAGES = (Reason.SOLD_OUT, Reason.INSUFFICIENT, Reason.NOT_TOGETHER)
@@ -157,7 +174,8 @@ def _foresee(
         if not isinstance(command, PlaceHold | Sell):
             continue
         for best in command.ask.best:
-            chosen = house.choose(best, command.ask.channels, now, command.ask.seats)
+            without = (*command.ask.seats, *_avoided(command))
+            chosen = house.choose(best, command.ask.channels, now, without)
             for id in chosen if isinstance(chosen, list) else ():
                 marked[id] = house.until(id)
                 house.set(id, FOREVER_MS)

@@ -24,6 +24,12 @@ class PlaceHold(Command, frozen=True, kw_only=True):
     ask: Ask
     cap: int | None = None
     """A cap of the caller's, where the event has none."""
+    paying: bool = False
+    """Payment begins with it: for a hold that lived only in a gate until now."""
+    keep_ms: int | None = None
+    """How long until the soft deadline, where that is not the event's own length."""
+    avoid: tuple[str, ...] = ()
+    """Seats that are not to be chosen as best: a gate keeps them for others."""
     waited: tuple[str, ...] = ()
     """Seats that others had locked when this was tried before: this time they are waited for."""
     waits: int = 0

@@ -49,7 +49,7 @@ class Faults:
         elif not least <= raw <= most:
             self.add(path, f"must be from {least} to {most}", raw)
         else:
-            return raw
+            return int(raw)  # not an enumeration that only looks like a number
         return least
 
     def number(self, path: str, raw: object) -> float:

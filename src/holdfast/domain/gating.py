@@ -11,7 +11,8 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.domain.model import FOREVER_MS, Millis
+from holdfast.domain.model import FOREVER_MS, Hold, Millis, Order
+from holdfast.domain.outcomes import Answer, Holder, Reason, Refused
 
 
 class Kind(StrEnum):
@@ -151,6 +152,28 @@ class Snapshot(msgspec.Struct, frozen=True):
     units: dict[str, int]
     seats: dict[str, str]
     owners: list[Kept]
+
+
+def held(hold: Hold, keep_ms: Millis) -> Owned:
+    """A hold of the authority's, as the gate keeps it."""
+    return Owned(id=hold.id, buyer=hold.buyer, seats=hold.seats, pools=hold.pools, keep_ms=keep_ms)
+
+
+def sold(order: Order) -> Owned:
+    """An order, as the gate keeps it: under its hold, if it had one, and for ever."""
+    return Owned(id=order.hold or order.id, buyer=order.buyer, seats=order.seats, pools=order.pools)
+
+
+def taken(clash: Clash, now: Millis = 0) -> Answer:
+    """The refusal that a clash means."""
+    holders = tuple(Holder(seat, buyer, now + left) for seat, _, buyer, left in clash.seats)
+    refused = Refused(Reason.TAKEN, seats=tuple(seat for seat, *_ in clash.seats))
+    return Answer(refused, now_ms=now, holders=holders)
+
+
+def short(verdict: Short) -> Refused:
+    reason = Reason.INSUFFICIENT if verdict.available else Reason.SOLD_OUT
+    return Refused(reason, pools=(verdict.pool,), available=verdict.available)
 
 
 class _Entry(msgspec.Struct):

@@ -40,11 +40,11 @@ def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decisi
         return Decision(Placed(own))
     if no := not_on_sale(event) or over_cap(shelf, event, command.buyer, ask, command.cap, now):
         return Decision(no)
-    basket = pick(shelf, event, ask, now)
+    basket = pick(shelf, event, ask, now, command.avoid)
     if isinstance(basket, Refused):
         return Decision(basket)
     # From here the hold must succeed.
-    soft_ms = now + event.hold_seconds * 1000
+    soft_ms = now + (event.hold_seconds * 1000 if command.keep_ms is None else command.keep_ms)
     hold = Hold(
         id=command.hold,
         event=event.id,
@@ -58,14 +58,18 @@ def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decisi
         soft_ms=soft_ms,
         hard_ms=soft_ms + event.grace_seconds * 1000,
     )
+    announced = [*basket.facts, facts.of_hold(facts.HOLD_PLACED, hold)]
+    if command.paying:
+        hold = replace(hold, state=HoldState.PAYING, version=2)
+        announced.append(facts.of_hold(facts.HOLD_PAYING, hold))
+    until_ms = hold.until_ms
     rows: list[Row] = basket.rows if basket.dead or basket.spent else []
     rows.append(hold)
     for seat in basket.seats:
-        rows.append(Seat(seat.id, seat.tier, seat.channel, hold.id, soft_ms))
+        rows.append(Seat(seat.id, seat.tier, seat.channel, hold.id, until_ms))
     for pool, quantity in basket.pools:
         rows.append(replace(pool, held=pool.held + quantity))
-        rows.append(Claim(pool.id, hold.id, quantity, soft_ms))
-    announced = [*basket.facts, facts.of_hold(facts.HOLD_PLACED, hold)]
+        rows.append(Claim(pool.id, hold.id, quantity, until_ms))
     return Decision(Placed(hold), rows, announced)
 
 

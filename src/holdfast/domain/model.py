@@ -79,6 +79,8 @@ class Event(msgspec.Struct, frozen=True):
     version: int = 1
     layout: int = 1
     """Grows when seats are added or withdrawn, so that a house built from them is known stale."""
+    gate: bool = True
+    """Whether the gate, where there is one, stands before this event."""
 
 
 class SeatPlan(msgspec.Struct, frozen=True):

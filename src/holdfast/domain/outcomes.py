@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.domain.model import Event, Hold, Order
+from holdfast.domain.model import Event, Hold, Millis, Order
 
 
 class Reason(StrEnum):
@@ -129,11 +129,23 @@ Outcome = (
 )
 
 
+class Holder(msgspec.Struct, frozen=True):
+    """Why a seat is taken: by whom, None if it is sold, and until when."""
+
+    seat: str
+    buyer: str | None
+    until_ms: Millis
+
+
 class Answer(msgspec.Struct, frozen=True):
     """An outcome, and whether it is the first answer given again."""
 
     outcome: Outcome
     replayed: bool = False
+    now_ms: Millis = 0
+    """The authority's time when it was decided."""
+    holders: tuple["Holder", ...] = ()
+    """Who has the seats because of which it was refused."""
     waiting_for: tuple[str, ...] = ()
     """Set, this is no answer yet: others had locked these seats, so the refusal may be wrong. The
     command has to be tried again, and to wait for them."""

@@ -53,11 +53,13 @@ class Basket:
         return [facts.of_hold(facts.HOLD_EXPIRED, hold) for hold in self.dead.values()]
 
 
-def pick(shelf: Shelf, event: Event, ask: Ask, now: Millis) -> Basket | Refused:
+def pick(
+    shelf: Shelf, event: Event, ask: Ask, now: Millis, avoid: Sequence[str] = ()
+) -> Basket | Refused:
     basket = Basket()
     no = (
         _pick_named(shelf, ask, now, basket)
-        or (ask.best and _pick_best(shelf, ask, now, basket))
+        or (ask.best and _pick_best(shelf, ask, now, basket, avoid))
         or (ask.pools and _pick_pools(shelf, ask, now, basket))
     )
     if no:
@@ -88,11 +90,13 @@ def _pick_named(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused 
     return Refused(Reason.TAKEN, seats=tuple(clash)) if clash else None
 
 
-def _pick_best(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused | None:
+def _pick_best(
+    shelf: Shelf, ask: Ask, now: Millis, basket: Basket, avoid: Sequence[str]
+) -> Refused | None:
     for best in ask.best:
         if shelf.house is None:
             return _shortage(best, 0)
-        without = [seat.id for seat in basket.seats]
+        without = [*(seat.id for seat in basket.seats), *avoid]
         chosen = shelf.house.choose(best, ask.channels, now, without)
         if isinstance(chosen, Shortage):
             return _shortage(best, chosen.available)

@@ -12,7 +12,7 @@ from holdfast.domain.model import Event, EventState, Pool, Ranking, SeatPlan
 
 EVENT_FIELDS = (
     *("id", "name", "currency", "state", "hold_seconds", "grace_seconds", "max_extensions"),
-    *("max_per_buyer", "prices", "ranking", "flash_sale", "policy", "waiting_room"),
+    *("max_per_buyer", "prices", "ranking", "flash_sale", "policy", "gate", "waiting_room"),
     *("sections", "seats", "pools"),
 )
 SECTION_FIELDS = (
@@ -271,6 +271,7 @@ SETTINGS: dict[str, Callable[[Faults, str, object], Any]] = {
     "ranking": _ranking,
     "flash_sale": Faults.flag,
     "policy": _one_of(*POLICIES),
+    "gate": Faults.flag,
     "waiting_room": Faults.flag,
 }
 """Every setting of an event that may be given at creation and changed later."""

@@ -40,6 +40,12 @@ class Kept(msgspec.Struct):
     doubtful: bool = False
 
 
+def build(event: Event, rows: Iterable[Row]) -> Kept:
+    """The walls, from the rows of the query `house`. May run on a thread of its own."""
+    plans = [to_plan(row) for row in rows]
+    return Kept(House(plans, event.ranking), event.layout, 0, len(plans), doubtful=True)
+
+
 class Houses:
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
@@ -49,11 +55,8 @@ class Houses:
         kept = self._kept.get(event)
         return kept.house if kept and not kept.doubtful else None
 
-    def build(self, event: Event, rows: Iterable[Row]) -> None:
-        """The walls, from the rows of the query `house`. May run on a thread of its own."""
-        plans = [to_plan(row) for row in rows]
-        house = House(plans, event.ranking)
-        self._kept[event.id] = Kept(house, event.layout, 0, len(plans), doubtful=True)
+    def keep(self, event: Event, built: Kept) -> None:
+        self._kept[event.id] = built
 
     def current(self, event: Event, seq: int) -> Reading:
         """The house with everything that the log told up to `seq`, if its walls stand."""
@@ -75,7 +78,6 @@ class Houses:
             seat = to_seat(row)
             kept.house.set(seat.id, free_from(seat))
         self._kept[event.id] = self._kept.pop(event.id, kept)  # the latest used
-        self._trim()
         return kept.house
 
     def committed(self, event: str, before: int, after: int) -> None:
@@ -94,6 +96,8 @@ class Houses:
         for kept in self._kept.values():
             kept.doubtful = True
 
-    def _trim(self) -> None:
+    def trim(self) -> None:
+        """After a batch, never within: one that needs many houses would be without the first when
+        the last is built."""
         while len(self._kept) > 1 and sum(k.seats for k in self._kept.values()) > HOUSE_SEATS_MAX:
             self._kept.pop(next(iter(self._kept)))

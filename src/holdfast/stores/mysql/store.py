@@ -20,7 +20,7 @@ from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError,
 from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
-from holdfast.stores.houses import Houses, Unbuilt
+from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.mysql import schema
 from holdfast.stores.mysql.connections import Connection, Pool, connect
 from holdfast.stores.mysql.errors import DRIVER, lost, said, translated
@@ -102,14 +102,16 @@ class MysqlStore:
             while True:
                 try:
                     async with self._transaction() as db:
-                        return await self._apply(db, commands[0].event, commands)
+                        answers = await self._apply(db, commands[0].event, commands)
+                    self._houses.trim()
+                    return answers
                 except Unbuilt as missing:
                     await self._build(missing.event)
 
     async def _build(self, event: Event) -> None:
         async with self._reading() as db:
             rows = await db.stream(SQL["house"], (event.id,))
-        await asyncio.to_thread(self._houses.build, event, rows)
+        self._houses.keep(event, await asyncio.to_thread(build, event, rows))
 
     async def _apply(self, db: Connection, event: str, commands: Sequence[Command]) -> list[Answer]:
         config, totals = await self._config(db, event)

@@ -16,7 +16,7 @@ def literal(values: Sequence[Any]) -> str:  # texts, or numbers, or flags; any o
     if not isinstance(next((value for value in values if value is not None), None), str):
         return "{" + repr([*values])[1:-1].replace("None", "NULL") + "}"
     text = BETWEEN.join([NOTHING if value is None else value for value in values])
-    if text.count(BETWEEN) != len(values) - 1:
+    if text.count(BETWEEN) != len(values) - 1 or text.count(NOTHING) != values.count(None):
         raise ValueError("a text has a control character in it")
     if '"' in text or "\\" in text:
         text = text.replace("\\", "\\\\").replace('"', '\\"')

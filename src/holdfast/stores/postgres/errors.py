@@ -57,6 +57,9 @@ def translated(url: str) -> Iterator[None]:
         raise StoreBusy(f"{url}: {said(cause)}") from cause
     except asyncpg.IntegrityConstraintViolationError as cause:
         raise StoreError(f"the schema refused a batch: {said(cause)}") from cause
+    except asyncpg.DataError as cause:
+        # One command's values: the batch is split, and the others go on.
+        raise StoreError(f"{url}: {said(cause)}") from cause
     except asyncpg.InvalidPasswordError as cause:
         raise StoreUnavailable(f"{url}: wrong user or password") from cause
     except asyncpg.InvalidAuthorizationSpecificationError as cause:

@@ -7,7 +7,8 @@
 -- wait shows one side as it was before.
 
 -- name: counters
-SELECT version, seq, capacity, revenue FROM holdfast.counters WHERE event = $1;
+SELECT version, seq, capacity, revenue, pg_postmaster_start_time()
+FROM holdfast.counters WHERE event = $1;
 
 -- name: config
 SELECT config FROM holdfast.events WHERE event = $1;

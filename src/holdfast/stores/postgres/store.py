@@ -22,7 +22,7 @@ from holdfast.errors import CommitUnknown, SettingsError, StoreBusy, StoreError,
 from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
-from holdfast.stores.houses import Houses, Unbuilt
+from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.postgres import schema
 from holdfast.stores.postgres.arrays import columns, literal
 from holdfast.stores.postgres.barrier import Barrier, Evidence
@@ -67,6 +67,7 @@ class PostgresStore:
         self.pooled = True  # assumed until the first connection tells
         self._houses = Houses()
         self._configs: dict[str, Event] = {}
+        self._server_started: object = None
         self._pool: asyncpg.Pool | None = None
         self._barrier = Barrier(self._flush)
         self._barrier_db: Connection | None = None
@@ -149,14 +150,18 @@ class PostgresStore:
                     await self._build(missing.event)
                 else:
                     break
+        self._houses.trim()
         committed()
         if not all(_harmless(answer) for answer in answers):
             await self._durable(evidence)
         return answers
 
     async def _build(self, event: Event) -> None:
-        rows = await self._opened().fetch(SQL["house"], event.id, timeout=BUILD_SECONDS)
-        await asyncio.to_thread(self._houses.build, event, rows)
+        async with self._transaction() as db:
+            await db.execute("SET LOCAL statement_timeout = 0")
+            rows = await db.fetch(SQL["house"], event.id, timeout=BUILD_SECONDS)
+            await db.execute("ROLLBACK")
+        self._houses.keep(event, await asyncio.to_thread(build, event, rows))
 
     async def _durable(self, evidence: Evidence | None) -> None:
         """Returns when all that was seen or done so far is on disk. What was seen, others may have
@@ -255,6 +260,10 @@ class PostgresStore:
             async with asyncio.timeout(self._settings.connect_timeout_seconds):
                 db: Any = await pool.acquire()
         except TimeoutError as cause:
+            if pool.get_size() == pool.get_max_size() and not pool.get_idle_size():
+                raise StoreBusy(
+                    f"{self.url}: all {pool.get_size()} connections are busy"
+                ) from cause
             raise StoreUnavailable(f"{self.url}: no connection in time") from cause
         try:
             await db.execute(self._begin)
@@ -286,7 +295,12 @@ class PostgresStore:
         row = await db.fetchrow(SQL["counters"], event)
         if row is None:
             return None, Totals()
-        version, _, *totals = row
+        version, _, *totals, started = row
+        if started != self._server_started:
+            # Another server, or one that crashed: it may have forgotten what was seen of it.
+            self._houses.forget_all()
+            self._configs.clear()
+            self._server_started = started
         config = self._configs.get(event)
         if config is None or config.version != version:
             config = self._configs[event] = read_config(await db.fetchval(SQL["config"], event))

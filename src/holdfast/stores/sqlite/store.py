@@ -26,7 +26,7 @@ from holdfast.domain.views import Census, SeatMap, Summary
 from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
 from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
-from holdfast.stores.houses import Houses, Unbuilt
+from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.rows import (
     read_config,
     read_data,
@@ -134,11 +134,13 @@ class SqliteStore:
     def _settle(self, commands: Sequence[Command]) -> list[Answer]:
         while True:
             try:
-                return self._apply(commands)
+                answers = self._apply(commands)
+                self._houses.trim()
+                return answers
             except Unbuilt as missing:
                 # Nobody waits for this one: the turn has been given back.
                 rows = self._db.execute(SQL["house"], (missing.event.id,))
-                self._houses.build(missing.event, rows)
+                self._houses.keep(missing.event, build(missing.event, rows))
 
     def _apply(self, commands: Sequence[Command]) -> list[Answer]:
         by_event: dict[str, list[int]] = {}

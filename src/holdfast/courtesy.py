@@ -1,0 +1,341 @@
+"""Policy `gate`: a hold that lives only in the gate until payment begins.
+
+It is a courtesy: lost with the gate, timed by the gate's clock, not on the log. The same rules
+decide about it as about every hold. When payment begins, one guarded write makes it a paying hold
+of the authority, before any money moves: if its units are no longer free, it is refused there. So
+is a hold that the gate has lost, unless its units are still free: then it is placed anew.
+
+Best available is chosen by the authority, from what nobody has as a courtesy, and held there at
+once; so is an ask with an idempotency key, which has to be remembered for a day.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.catalogue import Catalogues
+from holdfast.domain import holding
+from holdfast.domain.commands import (
+    Command,
+    ConfirmHold,
+    ExtendHold,
+    PayHold,
+    PlaceHold,
+    ReleaseHold,
+)
+from holdfast.domain.gating import (
+    Claim,
+    Claimed,
+    Clash,
+    Find,
+    Found,
+    Free,
+    Keep,
+    Kind,
+    OverCap,
+    Owned,
+    Short,
+    Unready,
+    short,
+    taken,
+)
+from holdfast.domain.model import Ask, Event, Hold, HoldState, Millis, Pool, Seat
+from holdfast.domain.model import Claim as Share
+from holdfast.domain.outcomes import (
+    Answer,
+    Extended,
+    Paying,
+    Placed,
+    Reason,
+    Refused,
+    Released,
+)
+from holdfast.domain.shelf import Decision, Shelf
+from holdfast.gates.keeper import Keeper
+from holdfast.ids import digest
+
+REMEMBERED_MAX = 50_000
+OVERLAY_SECONDS = 0.2
+AVOIDED_MAX = 20_000
+
+Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold
+Submit = Callable[[Command], Awaitable[Answer]]
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What a courtesy has besides its units."""
+
+    amount: int
+    currency: str
+    length_ms: Millis
+    """From its beginning to its soft deadline."""
+    channels: tuple[str, ...] = ()
+    cap: int | None = None
+    extensions: int = 0
+    digest: str = ""
+    last: str = ""
+    """The last command that changed it: sent again, it changes nothing again."""
+
+
+class Courtesy(msgspec.Struct):
+    hold: Hold
+    note: Note
+
+
+_read_note = msgspec.json.Decoder(Note).decode
+
+
+class Courtesies:
+    def __init__(self, keeper: Keeper, submit: Submit, catalogues: Catalogues) -> None:
+        self._keeper = keeper
+        self._submit = submit
+        self._catalogues = catalogues
+        self._known: OrderedDict[str, Courtesy] = OrderedDict()
+        """Those placed here: should the gate lose one, its units are still known."""
+        self._skew_ms: Millis = 0
+        self._overlays: dict[str, tuple[float, list[Owned]]] = {}
+
+    async def place(self, event: Event, command: PlaceHold) -> Answer | None:
+        """The answer, or None where the authority has to say it."""
+        catalogue = await self._catalogues.catalogue(event)
+        amount = catalogue.price(command) if catalogue else None
+        if amount is None or command.id.startswith("key:"):
+            return None
+        ask, length_ms = command.ask, event.hold_seconds * 1000
+        note = Note(amount, event.currency, length_ms, ask.channels, command.cap)
+        note = replace(note, digest=command.digest, last=command.id)
+        owned = Owned(
+            id=command.hold,
+            buyer=command.buyer,
+            seats=ask.seats,
+            pools=ask.pools,
+            kind=Kind.COURTESY,
+            keep_ms=length_ms,
+            note=msgspec.json.encode(note).decode(),
+        )
+        cap = command.cap if event.max_per_buyer is None else event.max_per_buyer
+        verdict = await self._keeper.ask(event.id, event.version, Claim(owned, cap))
+        match verdict:
+            case Claimed(now, None):
+                return Answer(Placed(self._met(event, owned, note, now).hold), now_ms=now)
+            case Claimed(now, there) if there.kind is Kind.COURTESY:  # type: ignore[union-attr]
+                return self._again(event, command, there, now)  # type: ignore[arg-type]
+            case Clash():
+                return await self._clash(event, command, verdict)
+            case Short():
+                return Answer(short(verdict))
+            case OverCap(most):
+                return Answer(Refused(Reason.BUYER_CAP, cap=most))
+            case Unready():
+                self._catalogues.forget(event.id)
+        return None
+
+    def _again(self, event: Event, command: PlaceHold, there: Owned, now: Millis) -> Answer:
+        """The id is there already: the same ask gives the same hold."""
+        note = _read_note(there.note)
+        if note.digest != command.digest or there.buyer != command.buyer:
+            return Answer(Refused(Reason.IDEMPOTENCY_MISMATCH, command.id))
+        return Answer(Placed(_hold(event, there, note, now)), replayed=True, now_ms=now)
+
+    async def _clash(self, event: Event, command: PlaceHold, clash: Clash) -> Answer | None:
+        mine = {owner for _, owner, buyer, _ in clash.seats if buyer == command.buyer}
+        if not mine:
+            return taken(clash)
+        found = await self._keeper.ask(event.id, event.version, Find(min(mine)))
+        if not isinstance(found, Found) or found.owned is None:
+            return None
+        own, ask = found.owned, command.ask
+        if own.kind is not Kind.COURTESY:
+            return None
+        if set(own.seats) == set(ask.seats) and own.pools == ask.pools:
+            return Answer(Placed(_hold(event, own, _read_note(own.note), found.now_ms)))
+        return taken(clash)
+
+    async def avoiding(self, event: Event, command: PlaceHold) -> PlaceHold:
+        """The same, but for seats that somebody has as a courtesy."""
+        seats = [seat for owned in await self.overlay(event.id) for seat in owned.seats]
+        return replace(command, avoid=tuple(seats[:AVOIDED_MAX])) if seats else command
+
+    async def follow(self, event: Event, command: Follows) -> Answer | None:
+        """The answer, if the hold is a courtesy; None if it is the authority's affair."""
+        courtesy, now, there = await self._find(event, command.hold)
+        if courtesy is None:
+            return None
+        shelf = _shelf(event, courtesy.hold)
+        if isinstance(command, PayHold | ConfirmHold):
+            no = holding.fenced(shelf, command, now)
+            if isinstance(no, Refused):
+                return Answer(no, now_ms=now)
+            return await self._pay(event, command, courtesy, now)
+        if courtesy.note.last == command.id:
+            return Answer(Extended(courtesy.hold), replayed=True, now_ms=now)
+        decide = holding.extend if isinstance(command, ExtendHold) else holding.release
+        decision: Decision = decide(shelf, event, command, now)  # type: ignore[arg-type]
+        if isinstance(decision.outcome, Refused) or not decision.facts:
+            return Answer(decision.outcome, now_ms=now)
+        if not there:
+            # The gate does not answer, or has lost it: from now on it is the authority's.
+            adopted = await self._adopt(event, courtesy, now, paying=False)
+            return adopted if isinstance(adopted.outcome, Refused) else None
+        return await self._change(event, command, courtesy, decision, now)
+
+    async def _change(
+        self, event: Event, command: Follows, courtesy: Courtesy, decision: Decision, now: Millis
+    ) -> Answer:
+        hold = courtesy.hold
+        assert isinstance(decision.outcome, Extended | Released)
+        after = decision.outcome.hold
+        longer = after.soft_ms - hold.soft_ms
+        note = replace(
+            courtesy.note,
+            extensions=after.extensions,
+            length_ms=courtesy.note.length_ms + longer,
+            last=command.id,
+        )
+        op: Keep | Free
+        if isinstance(decision.outcome, Extended):
+            text = msgspec.json.encode(note).decode()
+            op = Keep(hold.id, Kind.COURTESY, after.soft_ms - now, hold.version, text)
+        else:
+            op = Free(hold.id, hold.version)
+        done = await self._keeper.ask(event.id, event.version, op)
+        if done is not None and not getattr(done, "changed", True):
+            return Answer(Refused(Reason.STALE, str(hold.version)), now_ms=now)
+        self._remember(Courtesy(after, note))
+        return Answer(decision.outcome, now_ms=now)
+
+    async def _pay(
+        self, event: Event, command: PayHold | ConfirmHold, courtesy: Courtesy, now: Millis
+    ) -> Answer | None:
+        adopted = await self._adopt(event, courtesy, now, paying=True)
+        if not isinstance(adopted.outcome, Placed):
+            return adopted
+        hold = adopted.outcome.hold
+        if isinstance(command, ConfirmHold):
+            return await self._submit(replace(command, hold=hold.id, version=None))
+        if hold.state is HoldState.PAYING:
+            return Answer(Paying(hold), now_ms=adopted.now_ms)
+        return await self._submit(replace(command, hold=hold.id, version=None))
+
+    async def _adopt(
+        self, event: Event, courtesy: Courtesy, now: Millis, *, paying: bool
+    ) -> Answer:
+        """One guarded write makes it a hold of the authority's, or the authority refuses it."""
+        hold, note = courtesy.hold, courtesy.note
+        answer = await self._submit(
+            PlaceHold(
+                id=f"adopt:{hold.id}:{paying}",
+                event=event.id,
+                hold=hold.id,
+                buyer=hold.buyer,
+                ask=Ask(seats=hold.seats, pools=hold.pools, channels=note.channels),
+                cap=note.cap,
+                paying=paying,
+                keep_ms=max(1, hold.soft_ms - now),
+                digest=digest("adopt", hold.id, paying),
+            )
+        )
+        self._known.pop(hold.id, None)
+        if isinstance(answer.outcome, Placed):
+            placed = answer.outcome.hold
+            keep_ms = placed.until_ms - (answer.now_ms or placed.placed_ms)
+            self._keeper.tell(event.id, event.version, Keep(hold.id, Kind.HELD, keep_ms))
+        else:
+            self._keeper.tell(event.id, event.version, Free(hold.id))
+        return answer
+
+    async def _find(self, event: Event, id: str) -> tuple[Courtesy | None, Millis, bool]:
+        """The courtesy, the gate's time, and whether the gate has it still."""
+        known = self._known.get(id)
+        if known is None and self._catalogues.policy(event) != "gate":
+            return None, 0, False
+        found = await self._keeper.ask(event.id, event.version, Find(id))
+        if not isinstance(found, Found):
+            return known, time.time_ns() // 1_000_000 + self._skew_ms, False
+        self._skew_ms = found.now_ms - time.time_ns() // 1_000_000
+        if found.owned is None:
+            return known, found.now_ms, False
+        if found.owned.kind is not Kind.COURTESY:
+            return None, found.now_ms, False
+        note = _read_note(found.owned.note)
+        return Courtesy(_hold(event, found.owned, note, found.now_ms), note), found.now_ms, True
+
+    async def hold(self, event: Event, id: str) -> Hold | None:
+        """As it stands, if it is a courtesy."""
+        courtesy, now, _ = await self._find(event, id)
+        return courtesy.hold.seen(now) if courtesy else None
+
+    async def overlay(self, event: str) -> list[Owned]:
+        """All courtesies of an event, a moment old at most."""
+        at, owned = self._overlays.get(event, (0.0, []))
+        if time.monotonic() - at > OVERLAY_SECONDS:
+            snapshot = await self._keeper.snapshot(event)
+            kept = snapshot.owners if snapshot else []
+            owned = [each.owned for each in kept if each.owned.kind is Kind.COURTESY]
+            if len(self._overlays) > 1_000:
+                self._overlays.clear()
+            self._overlays[event] = (time.monotonic(), owned)
+        return owned
+
+    async def move_out(self, event: Event) -> int:
+        """Makes all courtesies holds of the authority's, and admits no new ones; how many."""
+        # The gate takes the next version for the present one, so that no process that knows an
+        # older one gets a courtesy any more.
+        await self._keeper.ask(event.id, event.version + 1, Find(""))
+        snapshot = await self._keeper.snapshot(event.id)
+        if snapshot is None:
+            return 0
+        moved = 0
+        for kept in snapshot.owners:
+            if kept.owned.kind is Kind.COURTESY:
+                note = _read_note(kept.owned.note)
+                hold = _hold(event, kept.owned, note, snapshot.now_ms)
+                courtesy = Courtesy(hold, note)
+                answer = await self._adopt(event, courtesy, snapshot.now_ms, paying=False)
+                moved += isinstance(answer.outcome, Placed)
+        return moved
+
+    def _met(self, event: Event, owned: Owned, note: Note, now: Millis) -> Courtesy:
+        courtesy = Courtesy(_hold(event, owned, note, now), note)
+        self._remember(courtesy)
+        return courtesy
+
+    def _remember(self, courtesy: Courtesy) -> None:
+        self._known[courtesy.hold.id] = courtesy
+        self._overlays.pop(courtesy.hold.event, None)
+        if len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+
+
+def _hold(event: Event, owned: Owned, note: Note, now: Millis) -> Hold:
+    soft_ms = now + owned.keep_ms
+    return Hold(
+        id=owned.id,
+        event=event.id,
+        buyer=owned.buyer,
+        state=HoldState.HELD,
+        seats=owned.seats,
+        pools=owned.pools,
+        amount=note.amount,
+        currency=note.currency,
+        placed_ms=soft_ms - note.length_ms,
+        soft_ms=soft_ms,
+        hard_ms=soft_ms + event.grace_seconds * 1000,
+        extensions=note.extensions,
+        version=owned.version,
+    )
+
+
+def _shelf(event: Event, hold: Hold) -> Shelf:
+    """The hold with its units, as if the authority had them: so the same rules decide."""
+    shelf = Shelf(event.id, event)
+    shelf.holds.load([hold])
+    shelf.seats.load(Seat(id, "", None, hold.id, hold.soft_ms) for id in hold.seats)
+    shelf.pools.load(Pool(id, "", quantity, quantity) for id, quantity in hold.pools.items())
+    shelf.claims.load(
+        Share(pool, hold.id, quantity, hold.soft_ms) for pool, quantity in hold.pools.items()
+    )
+    return shelf

@@ -1,0 +1,294 @@
+"""What a command meets before its lane: the refusal cache, then the gate, by the event's policy.
+
+    authority   straight to the lane; the cache refuses what was refused a moment ago
+    two-layer   a claim in the gate for three seconds, then the authority; after its commit the
+                claim is lengthened, or given back
+    gate        a courtesy in the gate alone, until payment begins: see `courtesy`
+
+The gate may only say no. Where it has nothing to say, is down, or could be wrong about this very
+ask (the caller's own id may be a repetition, the seats may be his own), the authority decides.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from holdfast.catalogue import Catalogues
+from holdfast.courtesy import Courtesies
+from holdfast.domain.commands import (
+    ChangeEvent,
+    Command,
+    ConfirmHold,
+    CreateEvent,
+    ExtendHold,
+    PayHold,
+    PlaceHold,
+    ReleaseHold,
+)
+from holdfast.domain.gating import (
+    Claim,
+    Claimed,
+    Clash,
+    Free,
+    Keep,
+    Kind,
+    Mark,
+    Op,
+    Owned,
+    Short,
+    Unready,
+    held,
+    short,
+    sold,
+    taken,
+)
+from holdfast.domain.model import Event, Hold, Millis, SeatState
+from holdfast.domain.outcomes import (
+    Answer,
+    Cancelled,
+    Changed,
+    Confirmed,
+    Expired,
+    Extended,
+    Paying,
+    Placed,
+    Refused,
+    Released,
+)
+from holdfast.domain.views import SeatMap, Summary
+from holdfast.gates.keeper import Keeper
+from holdfast.refusals import Refusals
+
+CLAIM_MS = 3_000
+"""A claim outlives the batch that it is made for, and no crash blocks a seat for longer."""
+REMEMBERED_MS = 1_000
+"""How long a gate's word is repeated: not all that it keeps is on the log."""
+
+Submit = Callable[[Command], Awaitable[Answer]]
+
+
+class Reconcile(Protocol):
+    def want(self, event: str) -> None:
+        """Soon, please: the gate knows too little of this event."""
+
+
+class Front:
+    def __init__(
+        self,
+        submit: Submit,
+        keeper: Keeper | None,
+        refusals: Refusals | None,
+        catalogues: Catalogues,
+        clock: Callable[[], Millis],
+    ) -> None:
+        self._submit = submit
+        self._keeper = keeper
+        self._refusals = refusals
+        self._catalogues = catalogues
+        self._clock = clock
+        self.courtesies = Courtesies(keeper, self._decided, catalogues) if keeper else None
+        self.reconcile: Reconcile | None = None
+
+    async def submit(self, command: Command) -> Answer:
+        if isinstance(command, PlaceHold):
+            return await self._place(command)
+        if self._keeper is None:
+            return await self._decided(command)
+        event = await self._catalogues.event(command.event)
+        if event is None or isinstance(command, CreateEvent):
+            return await self._decided(command)
+        if isinstance(command, ChangeEvent):
+            return await self._change(event, command)
+        courtesies = self.courtesies
+        if courtesies and isinstance(command, ExtendHold | ReleaseHold | PayHold | ConfirmHold):
+            answer = await courtesies.follow(event, command)
+            if answer is not None:
+                return answer
+        answer = await self._decided(command)
+        self._tell(event, command, answer)
+        return answer
+
+    async def _decided(self, command: Command) -> Answer:
+        """The authority's answer, from which the cache learns."""
+        asked_ms = self._clock() if self._refusals else 0
+        answer = await self._submit(command)
+        if self._refusals is None:
+            return answer
+        if answer.holders:
+            self._refusals.learn(command.event, answer, asked_ms)
+        elif isinstance(answer.outcome, OPENING):
+            self._refusals.forget(command.event)
+        return answer
+
+    async def _place(self, command: PlaceHold) -> Answer:
+        if self._refusals is not None and _plain(command):
+            refused = self._refusals.refuse(command.event, command.buyer, command.ask.seats)
+            if refused is not None:
+                return Answer(refused)
+        if self._keeper is None:
+            return await self._decided(command)
+        event = await self._catalogues.event(command.event)
+        policy = self._catalogues.policy(event)
+        if event is None or policy == "authority" or not event.gate:
+            return await self._decided(command)
+        if policy == "gate" and self.courtesies is not None:
+            return await self._courtesy(event, command)
+        return await self._two_layers(event, command)
+
+    async def _courtesy(self, event: Event, command: PlaceHold) -> Answer:
+        assert self.courtesies is not None
+        if command.ask.best:
+            command = await self.courtesies.avoiding(event, command)
+        elif (answer := await self.courtesies.place(event, command)) is not None:
+            return self._heard(command, answer)
+        return await self._two_layers(event, command)
+
+    async def _two_layers(self, event: Event, command: PlaceHold) -> Answer:
+        """A claim first, where the units are known before the authority has chosen them."""
+        assert self._keeper is not None
+        claimed = False
+        if not command.ask.best:
+            ask = command.ask
+            owned = Owned(
+                id=command.hold,
+                buyer=command.buyer,
+                seats=ask.seats,
+                pools=ask.pools,
+                kind=Kind.CLAIM,
+                keep_ms=CLAIM_MS,
+            )
+            verdict = await self._keeper.ask(event.id, event.version, Claim(owned))
+            match verdict:
+                case Clash() | Short() if refused := _refusal(verdict, command):
+                    return self._heard(command, refused)
+                case Claimed(owned=None):
+                    claimed = True
+                case Unready(version=0):
+                    self._want(event)
+        answer = await self._decided(command)
+        self._tell(event, command, answer, claimed)
+        return answer
+
+    def _heard(self, command: PlaceHold, answer: Answer) -> Answer:
+        """A gate's no is repeated for a second without asking it again."""
+        if self._refusals is not None and answer.holders:
+            taken = (
+                (holder.seat, holder.buyer, min(holder.until_ms - answer.now_ms, REMEMBERED_MS))
+                for holder in answer.holders
+            )
+            self._refusals.remember(command.event, taken, self._clock())
+        return answer
+
+    async def _change(self, event: Event, command: ChangeEvent) -> Answer:
+        """Leaving the policy `gate` first copies what lives only there."""
+        assert self._keeper is not None
+        leaves = "policy" in command.changes and command.changes["policy"] != "gate"
+        leaves = leaves or command.changes.get("gate") is False
+        courtesies = self.courtesies
+        if courtesies and leaves and self._catalogues.policy(event) == "gate":
+            await courtesies.move_out(event)
+        answer = await self._decided(command)
+        self._tell(event, command, answer)
+        return answer
+
+    def _tell(self, event: Event, command: Command, answer: Answer, claimed: bool = False) -> None:
+        """What the gate should know of what the authority has decided."""
+        assert self._keeper is not None
+        if isinstance(answer.outcome, Changed):
+            self._catalogues.forget(event.id)
+            self._want(event)
+        if self._catalogues.policy(event) == "authority" or answer.replayed:
+            return
+        for op in _news(command, answer, claimed):
+            self._keeper.tell(event.id, event.version, op)
+
+    async def summary(self, summary: Summary) -> Summary:
+        """With what is held as a courtesy."""
+        owned = await self._overlay(summary.event)
+        return replace(summary, held=summary.held + sum(each.units for each in owned))
+
+    async def seat_map(self, id: str, seat_map: SeatMap) -> SeatMap:
+        if self.courtesies is None:
+            return seat_map
+        owned = await self._overlay(await self._catalogues.event(id))
+        return overlaid(seat_map, owned)
+
+    async def courtesy(self, id: str, hold: str) -> Hold | None:
+        event = await self._catalogues.event(id) if self.courtesies else None
+        return await self.courtesies.hold(event, hold) if self.courtesies and event else None
+
+    async def _overlay(self, event: Event | None) -> list[Owned]:
+        if self.courtesies is None or event is None or self._catalogues.policy(event) != "gate":
+            return []
+        return await self.courtesies.overlay(event.id)
+
+    def _want(self, event: Event) -> None:
+        if self.reconcile is not None:
+            self.reconcile.want(event.id)
+
+
+def overlaid(seat_map: SeatMap, courtesies: list[Owned]) -> SeatMap:
+    """The map with what is held as a courtesy."""
+    if not courtesies:
+        return seat_map
+    seats = {seat for owned in courtesies for seat in owned.seats}
+    pools: Counter[str] = Counter()
+    for owned in courtesies:
+        pools.update(owned.pools)
+    free = SeatState.AVAILABLE
+    return SeatMap(
+        seat_map.seq,
+        [
+            replace(seat, state=SeatState.HELD) if seat.id in seats and seat.state is free else seat
+            for seat in seat_map.seats
+        ],
+        [
+            replace(pool, available=max(0, pool.available - pools[pool.id]))
+            for pool in seat_map.pools
+        ],
+    )
+
+
+OPENING = (Released, Cancelled, Changed, Expired)
+"""After these, what was taken may be free."""
+
+
+def _plain(command: PlaceHold) -> bool:
+    """Named seats only, and under an id of ours: the caller's own may be a repetition, which has
+    to be answered as the first time."""
+    ask = command.ask
+    return not (command.digest or ask.best or ask.pools)
+
+
+def _refusal(verdict: Clash | Short, command: PlaceHold) -> Answer | None:
+    """The gate's no, unless it could be wrong about this ask."""
+    if command.digest:
+        return None
+    if isinstance(verdict, Short):
+        return Answer(short(verdict))
+    if any(buyer == command.buyer for _, _, buyer, _ in verdict.seats):
+        return None
+    return taken(verdict)
+
+
+def _news(command: Command, answer: Answer, claimed: bool) -> list[Op]:
+    now = answer.now_ms
+    match answer.outcome:
+        case Placed(hold) if isinstance(command, PlaceHold):
+            if hold.id != command.hold:
+                return [Free(command.hold)] if claimed else []  # his own hold back
+            keep_ms = hold.until_ms - now
+            return [Keep(hold.id, Kind.HELD, keep_ms)] if claimed else [Mark(held(hold, keep_ms))]
+        case Refused() if claimed and isinstance(command, PlaceHold):
+            return [Free(command.hold)]
+        case Extended(hold) | Paying(hold):
+            return [Keep(hold.id, Kind.HELD, hold.until_ms - now)]
+        case Released(hold):
+            return [Free(hold.id)]
+        case Confirmed(order):
+            return [Mark(sold(order))]
+        case Cancelled(order):
+            return [Free(order.hold or order.id)]
+    return []

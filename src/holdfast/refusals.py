@@ -1,0 +1,176 @@
+"""The refusal cache: a seat just lost is refused again without any I/O.
+
+An entry is only a memory of what the authority or the gate said, so it ends with the deadline that
+it was told, and it counts only while the log was read within the last second: whatever opens a seat
+is on the log. It names the holder: his own asks always go through.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import msgspec
+
+from holdfast.domain import facts
+from holdfast.domain.facts import Entry
+from holdfast.domain.model import Millis
+from holdfast.domain.outcomes import Answer, Reason, Refused
+from holdfast.errors import HoldfastError
+
+ENTRIES_MAX = 100_000
+EVENTS_MAX = 1_000
+FRESH_MS = 1_000
+"""How old the last look at the log may be."""
+READ_SECONDS = 0.2
+PAGE = 5_000
+IDLE_MS = 30_000
+"""An event that nobody was refused for so long is watched no longer."""
+
+OPENING = (facts.HOLD_RELEASED, facts.HOLD_EXPIRED, facts.ORDER_CANCELLED)
+
+log = logging.getLogger("holdfast.refusals")
+
+
+class Taken(msgspec.Struct):
+    buyer: str | None
+    until_ms: Millis
+    """By the clock of the cache."""
+
+
+class Watched(msgspec.Struct):
+    """An event whose log is followed."""
+
+    since_ms: Millis
+    seats: dict[str, Taken] = {}
+    cursor: int | None = None
+    """None until it is known where the log stood: before that, nothing is remembered."""
+    read_ms: Millis = 0
+    used_ms: Millis = 0
+
+
+class Refusals:
+    def __init__(
+        self,
+        heads: Callable[[], Awaitable[dict[str, int]]],
+        read_log: Callable[[str, int, int], Awaitable[list[Entry]]],
+        clock: Callable[[], Millis],
+    ) -> None:
+        self._heads = heads
+        self._read_log = read_log
+        self._clock = clock
+        self._events: dict[str, Watched] = {}
+        self._entries = 0
+        self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self.refused = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def refuse(self, event: str, buyer: str, seats: Sequence[str]) -> Refused | None:
+        """The refusal, if all these seats are known to be others'. One that is not known could
+        make another refusal of it, so then the authority is asked."""
+        watched = self._events.get(event)
+        if watched is None or watched.cursor is None or not seats:
+            return None
+        now = self._clock()
+        if not 0 <= now - watched.read_ms <= FRESH_MS:
+            return None
+        for id in seats:
+            taken = watched.seats.get(id)
+            if taken is None or taken.until_ms <= now or taken.buyer == buyer:
+                return None
+        watched.used_ms = now
+        self.refused += 1
+        return Refused(Reason.TAKEN, seats=tuple(seats))
+
+    def learn(self, event: str, answer: Answer, asked_ms: Millis) -> None:
+        """Remembers whom the authority named, if the log was followed when it was asked."""
+        if answer.holders:
+            entries = ((h.seat, h.buyer, h.until_ms - answer.now_ms) for h in answer.holders)
+            self.remember(event, entries, asked_ms)
+
+    def remember(
+        self, event: str, taken: Iterable[tuple[str, str | None, Millis]], asked_ms: Millis
+    ) -> None:
+        """Each a seat, its holder, and how long he still has it."""
+        now = self._clock()
+        watched = self._events.get(event)
+        if watched is None:
+            if len(self._events) < EVENTS_MAX:
+                self._events[event] = Watched(since_ms=now, used_ms=now)
+                self._wanted.set()
+            return
+        watched.used_ms = now
+        if watched.cursor is None or asked_ms <= watched.since_ms:
+            return
+        for seat, buyer, left_ms in taken:
+            if seat not in watched.seats:
+                if self._entries >= ENTRIES_MAX:
+                    return
+                self._entries += 1
+            watched.seats[seat] = Taken(buyer, now + left_ms)
+
+    def forget(self, event: str) -> None:
+        """What this process has changed itself it need not read first."""
+        if watched := self._events.get(event):
+            self._entries -= len(watched.seats)
+            watched.seats.clear()
+            # An answer that was on its way already may be of before the change.
+            watched.since_ms = self._clock()
+
+    async def read(self) -> None:
+        """Follows the log of every event that somebody was refused at."""
+        began = self._clock()
+        await self._begin(began)
+        for event, watched in list(self._events.items()):
+            if began - watched.used_ms > IDLE_MS:
+                self.forget(event)
+                del self._events[event]
+            elif watched.cursor is not None:
+                await self._follow(event, watched)
+                watched.read_ms = began
+
+    async def _begin(self, began: Millis) -> None:
+        new = [event for event, watched in self._events.items() if watched.cursor is None]
+        if not new:
+            return
+        heads = await self._heads()
+        for event in new:
+            watched = self._events[event]
+            watched.cursor = heads.get(event, 0)
+            # What was asked before this moment may have been opened again unseen.
+            watched.since_ms = watched.read_ms = self._clock()
+
+    async def _follow(self, event: str, watched: Watched) -> None:
+        assert watched.cursor is not None
+        while True:
+            page = await self._read_log(event, watched.cursor, PAGE)
+            for entry in page:
+                watched.cursor = entry.seq
+                if entry.type in OPENING:
+                    for seat in entry.data.get("seats", ()):
+                        self._entries -= watched.seats.pop(seat, None) is not None
+                elif entry.type == facts.EVENT_CHANGED:
+                    self.forget(event)
+            if len(page) < PAGE:
+                return
+
+    async def _run(self) -> None:
+        while True:
+            if not self._events:
+                self._wanted.clear()
+                await self._wanted.wait()
+            try:
+                await self.read()
+            except HoldfastError as trouble:
+                # Entries do not count until the log can be read again.
+                log.debug("the log was not read: %s", trouble)
+            await asyncio.sleep(READ_SECONDS)

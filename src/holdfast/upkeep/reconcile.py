@@ -1,0 +1,228 @@
+"""Reconciliation: compares a gate with the authority, event by event, and mends the gate.
+
+Sales go on meanwhile. The gate is looked at first and the authority after, so what the authority
+lacks then was surely over or not yet there when the gate was looked at; and nothing that was
+written to the gate since is touched. Courtesies and claims are the gate's own affair: they end by
+their deadlines.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.catalogue import Catalogues
+from holdfast.domain.gating import (
+    Adjust,
+    Free,
+    Kind,
+    Mark,
+    Op,
+    Owned,
+    Snapshot,
+    Stock,
+    held,
+    sold,
+)
+from holdfast.domain.model import FOREVER_MS
+from holdfast.domain.views import Census
+from holdfast.errors import GateDown, HoldfastError
+from holdfast.ports import Gate, Store
+
+OPS_MAX = 250
+LEASE = "reconcile"
+TOLERANCE_MS = 2_000
+"""Two clocks and a round trip may lie between two deadlines that are the same."""
+
+log = logging.getLogger("holdfast.upkeep")
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """What differed in one event's gate."""
+
+    event: str
+    missing: list[str] = []
+    """In the authority but not in the gate: holds, or orders."""
+    orphans: list[str] = []
+    """In the gate but not in the authority."""
+    stock: bool = False
+    """What there is to sell of pools, or the event's version."""
+    counters: int = 0
+    """Counts that did not follow from what is there."""
+
+    @property
+    def found(self) -> int:
+        return len(self.missing) + len(self.orphans) + self.stock + self.counters
+
+    @property
+    def lines(self) -> list[str]:
+        """For people."""
+        said = [f"{id} is not in the gate" for id in self.missing]
+        said += [f"{id} is only in the gate" for id in self.orphans]
+        said += ["the gate's stock is not the authority's"] if self.stock else []
+        said += [f"{self.counters} counters of the gate are wrong"] if self.counters else []
+        return said
+
+
+def wanted(census: Census) -> dict[str, Owned]:
+    """What a gate should keep, by the authority."""
+    live = [hold for hold in census.holds if hold.live(census.now)]
+    owned = [held(hold, hold.until_ms - census.now) for hold in live]
+    owned += [sold(order) for order in census.orders if order.sold]
+    return {each.id: each for each in owned}
+
+
+def compare(before: Snapshot, census: Census) -> tuple[Mended, list[Op]]:
+    """What differs, and what mends it."""
+    want = wanted(census)
+    have = {kept.owned.id: kept.owned for kept in before.owners}
+    missing = [each for id, each in want.items() if not _same(have.get(id), each, before)]
+    mirrored = [id for id, each in have.items() if each.kind is Kind.HELD]
+    orphans = [id for id in mirrored if id not in want]
+    ops: list[Op] = [Free(id, unless_after_ms=before.now_ms) for id in orphans]
+    ops += [Mark(each) for each in missing]
+    counts, adjusting = _miscounts(before)
+    stock = {pool.id: pool.capacity for pool in census.pools}
+    restock = before.version != census.event.version or stock != before.stock
+    if census.event.flash_sale and before.version:
+        # In a flash sale nobody meddles with counters.
+        counts, adjusting, restock = 0, [], False
+    ops += adjusting
+    if restock:
+        ops.append(Stock(stock))
+    return Mended(census.event.id, [e.id for e in missing], orphans, restock, counts), ops
+
+
+def _same(have: Owned | None, want: Owned, before: Snapshot) -> bool:
+    if have is None or have.kind is not Kind.HELD:
+        return False
+    units = have.buyer == want.buyer and have.pools == want.pools
+    units = units and set(have.seats) == set(want.seats)
+    units = units and all(before.seats.get(seat) == want.id for seat in want.seats)
+    if FOREVER_MS in (have.keep_ms, want.keep_ms):
+        return units and have.keep_ms == want.keep_ms
+    # Lasting shorter than it should is no harm for a second or two.
+    return units and abs(have.keep_ms - want.keep_ms) <= TOLERANCE_MS
+
+
+def _miscounts(before: Snapshot) -> tuple[int, list[Op]]:
+    claimed: Counter[str] = Counter(before.claimed)
+    units: Counter[str] = Counter(before.units)
+    for kept in before.owners:
+        claimed.subtract(kept.owned.pools)
+        units.subtract({kept.owned.buyer: kept.owned.units})
+    too_many = {pool: count for pool, count in claimed.items() if count}
+    too_much = {buyer: count for buyer, count in units.items() if count}
+    wrong = len(too_many) + len(too_much)
+    return wrong, [Adjust(too_many, too_much)] if wrong else []
+
+
+async def reconcile(store: Store, gate: Gate, event: str, *, mend: bool = True) -> Mended | None:
+    """Compares, and mends unless told to look only. None where there is no such event."""
+    before = await gate.snapshot(event)
+    census = await store.census(event)
+    if census is None:
+        if mend:
+            await gate.clear(event)
+        return None
+    mended, ops = compare(before, census)
+    if mend:
+        for start in range(0, len(ops), OPS_MAX):
+            await gate.run(event, census.event.version, ops[start : start + OPS_MAX])
+    return mended
+
+
+class Reconciler:
+    """Every so often all events that have a gate, and at once those that somebody wants."""
+
+    def __init__(
+        self,
+        store: Store,
+        gate: Gate,
+        catalogues: Catalogues,
+        every_seconds: float,
+        holder: str,
+        up: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._gate = gate
+        self._catalogues = catalogues
+        self._every_seconds = every_seconds
+        self._holder = holder
+        self._up = up
+        self._wanted: set[str] = set()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.last: dict[str, Mended] = {}
+        """What was found at the last time, by event."""
+
+    def start(self, periodic: bool) -> None:
+        self._task = asyncio.create_task(self._run(periodic))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def want(self, event: str | None = None) -> None:
+        """One event, or all of them."""
+        self._wanted.add(event or "")
+        self._wake.set()
+
+    async def round(self) -> list[Mended]:
+        """All events that have a gate; what differed."""
+        found = []
+        for event in await self._catalogues.all():
+            if self._catalogues.policy(event) == "authority" or not event.gate:
+                continue
+            mended = await self.one(event.id)
+            if mended is not None and mended.found:
+                found.append(mended)
+        return found
+
+    async def one(self, event: str) -> Mended | None:
+        mended = await reconcile(self._store, self._gate, event)
+        if mended is not None:
+            self.last[event] = mended
+            if mended.found:
+                log.info("the gate of %s was mended: %d differences", event, mended.found)
+        return mended
+
+    async def _run(self, periodic: bool) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            pause = max(0.0, due - loop.time()) if periodic else None
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), pause)
+            self._wake.clear()
+            wanted, self._wanted = self._wanted, set()
+            try:
+                if "" in wanted or (periodic and loop.time() >= due):
+                    due = loop.time() + self._every_seconds
+                    await self._all()
+                else:
+                    for event in wanted:
+                        await self._asked(event)
+            except (HoldfastError, GateDown) as trouble:
+                log.warning("the gate was not reconciled: %s", trouble)
+                await asyncio.sleep(min(1.0, self._every_seconds))
+
+    async def _all(self) -> None:
+        """One process at a time does it."""
+        lease_ms = int(1000 * self._every_seconds)
+        if self._up() and await self._gate.lease(LEASE, self._holder, lease_ms):
+            await self.round()
+
+    async def _asked(self, event: str) -> None:
+        known = await self._catalogues.event(event)
+        if known is None or not self._up():
+            return
+        if self._catalogues.policy(known) == "authority" or not known.gate:
+            await self._gate.clear(event)
+        elif await self._gate.lease(f"{LEASE}:{event}", self._holder, 1_000):
+            await self.one(event)
