@@ -86,6 +86,17 @@ def needed(make: Callable[[], T]) -> T:
         pytest.skip(str(missing))
 
 
+def pytest_collection_modifyitems(config, items) -> None:
+    """What a test says of some policies only is not run under the others."""
+    kept, left = [], []
+    for item in items:
+        mark = item.get_closest_marker("policies")
+        setup = item.callspec.params.get("setup") if mark and hasattr(item, "callspec") else None
+        (left if setup and setup.policy not in mark.args else kept).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
+
+
 def pytest_sessionfinish() -> None:
     stop_running()
 

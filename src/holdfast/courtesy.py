@@ -6,10 +6,9 @@ of the authority, before any money moves: if its units are no longer free, it is
 is a hold that the gate has lost, unless its units are still free: then it is placed anew.
 
 Best available is chosen by the authority, from what nobody has as a courtesy, and held there at
-once; so is an ask with an idempotency key, which has to be remembered for a day.
+once; so is an ask under the caller's own id or key, whose answer has to be remembered for a day.
 """
 
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
@@ -17,7 +16,6 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.catalogue import Catalogues
-from holdfast.domain import holding
 from holdfast.domain.commands import (
     Command,
     ConfirmHold,
@@ -25,16 +23,20 @@ from holdfast.domain.commands import (
     PayHold,
     PlaceHold,
     ReleaseHold,
+    Sell,
 )
+from holdfast.domain.decide import decide
 from holdfast.domain.gating import (
     Claim,
     Claimed,
     Clash,
+    Done,
     Find,
     Found,
     Free,
     Keep,
     Kind,
+    Op,
     OverCap,
     Owned,
     Short,
@@ -58,8 +60,8 @@ from holdfast.gates.keeper import Keeper
 from holdfast.ids import digest
 
 REMEMBERED_MAX = 50_000
-OVERLAY_SECONDS = 0.2
-AVOIDED_MAX = 20_000
+OVERLAY_MS = 200
+ROUNDS_MAX = 3
 
 Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold
 Submit = Callable[[Command], Awaitable[Answer]]
@@ -75,9 +77,6 @@ class Note(msgspec.Struct, frozen=True):
     channels: tuple[str, ...] = ()
     cap: int | None = None
     extensions: int = 0
-    digest: str = ""
-    last: str = ""
-    """The last command that changed it: sent again, it changes nothing again."""
 
 
 class Courtesy(msgspec.Struct):
@@ -89,24 +88,26 @@ _read_note = msgspec.json.Decoder(Note).decode
 
 
 class Courtesies:
-    def __init__(self, keeper: Keeper, submit: Submit, catalogues: Catalogues) -> None:
+    def __init__(
+        self, keeper: Keeper, submit: Submit, catalogues: Catalogues, clock: Callable[[], Millis]
+    ) -> None:
         self._keeper = keeper
+        self._clock = clock
         self._submit = submit
         self._catalogues = catalogues
         self._known: OrderedDict[str, Courtesy] = OrderedDict()
         """Those placed here: should the gate lose one, its units are still known."""
         self._skew_ms: Millis = 0
-        self._overlays: dict[str, tuple[float, list[Owned]]] = {}
+        self._overlays: dict[str, tuple[Millis, list[Owned]]] = {}
 
     async def place(self, event: Event, command: PlaceHold) -> Answer | None:
         """The answer, or None where the authority has to say it."""
         catalogue = await self._catalogues.catalogue(event)
         amount = catalogue.price(command) if catalogue else None
-        if amount is None or command.id.startswith("key:"):
-            return None
+        if amount is None or command.digest:
+            return await self._own(event, command)
         ask, length_ms = command.ask, event.hold_seconds * 1000
         note = Note(amount, event.currency, length_ms, ask.channels, command.cap)
-        note = replace(note, digest=command.digest, last=command.id)
         owned = Owned(
             id=command.hold,
             buyer=command.buyer,
@@ -121,24 +122,26 @@ class Courtesies:
         match verdict:
             case Claimed(now, None):
                 return Answer(Placed(self._met(event, owned, note, now).hold), now_ms=now)
-            case Claimed(now, there) if there.kind is Kind.COURTESY:  # type: ignore[union-attr]
-                return self._again(event, command, there, now)  # type: ignore[arg-type]
             case Clash():
                 return await self._clash(event, command, verdict)
             case Short():
                 return Answer(short(verdict))
             case OverCap(most):
-                return Answer(Refused(Reason.BUYER_CAP, cap=most))
+                own = await self._own(event, command)
+                return own or Answer(Refused(Reason.BUYER_CAP, cap=most))
             case Unready():
                 self._catalogues.forget(event.id)
         return None
 
-    def _again(self, event: Event, command: PlaceHold, there: Owned, now: Millis) -> Answer:
-        """The id is there already: the same ask gives the same hold."""
-        note = _read_note(there.note)
-        if note.digest != command.digest or there.buyer != command.buyer:
-            return Answer(Refused(Reason.IDEMPOTENCY_MISMATCH, command.id))
-        return Answer(Placed(_hold(event, there, note, now)), replayed=True, now_ms=now)
+    async def _own(self, event: Event, command: PlaceHold) -> Answer | None:
+        """Nobody is refused by his own hold, not even while the event is paused."""
+        ask = command.ask
+        for owned in await self.overlay(event.id):
+            same = set(owned.seats) == set(ask.seats) and owned.pools == ask.pools
+            if owned.buyer == command.buyer and owned.seats and same:
+                hold = await self.hold(event, owned.id)
+                return Answer(Placed(hold)) if hold else None
+        return None
 
     async def _clash(self, event: Event, command: PlaceHold, clash: Clash) -> Answer | None:
         mine = {owner for _, owner, buyer, _ in clash.seats if buyer == command.buyer}
@@ -154,70 +157,68 @@ class Courtesies:
             return Answer(Placed(_hold(event, own, _read_note(own.note), found.now_ms)))
         return taken(clash)
 
-    async def avoiding(self, event: Event, command: PlaceHold) -> PlaceHold:
-        """The same, but for seats that somebody has as a courtesy."""
-        seats = [seat for owned in await self.overlay(event.id) for seat in owned.seats]
-        return replace(command, avoid=tuple(seats[:AVOIDED_MAX])) if seats else command
-
     async def follow(self, event: Event, command: Follows) -> Answer | None:
         """The answer, if the hold is a courtesy; None if it is the authority's affair."""
-        courtesy, now, there = await self._find(event, command.hold)
-        if courtesy is None:
-            return None
-        shelf = _shelf(event, courtesy.hold)
-        if isinstance(command, PayHold | ConfirmHold):
-            no = holding.fenced(shelf, command, now)
-            if isinstance(no, Refused):
-                return Answer(no, now_ms=now)
-            return await self._pay(event, command, courtesy, now)
-        if courtesy.note.last == command.id:
-            return Answer(Extended(courtesy.hold), replayed=True, now_ms=now)
-        decide = holding.extend if isinstance(command, ExtendHold) else holding.release
-        decision: Decision = decide(shelf, event, command, now)  # type: ignore[arg-type]
-        if isinstance(decision.outcome, Refused) or not decision.facts:
+        for _ in range(ROUNDS_MAX):
+            courtesy, now, there = await self._find(event, command.hold)
+            if courtesy is None:
+                return None
+            decision = self._decide(event, command, courtesy, now)
+            if isinstance(decision.outcome, Refused) or not decision.facts:
+                return Answer(decision.outcome, now_ms=now)
+            pays = isinstance(command, PayHold | ConfirmHold)
+            if there and not await self._fence(event, command, courtesy, decision, now):
+                continue  # somebody else was there meanwhile: decide anew
+            if pays or command.digest or not there:
+                # Payment begins, or the answer has to be remembered for a day, or the gate does not
+                # answer or has lost it: from now on the hold is the authority's.
+                return await self._hand_over(event, command, courtesy, now)
+            assert isinstance(decision.outcome, Extended | Released)
+            note = replace(courtesy.note, extensions=decision.outcome.hold.extensions)
+            self._remember(Courtesy(decision.outcome.hold, note))
             return Answer(decision.outcome, now_ms=now)
-        if not there:
-            # The gate does not answer, or has lost it: from now on it is the authority's.
-            adopted = await self._adopt(event, courtesy, now, paying=False)
-            return adopted if isinstance(adopted.outcome, Refused) else None
-        return await self._change(event, command, courtesy, decision, now)
+        return Answer(Refused(Reason.STALE, command.hold), now_ms=now)
 
-    async def _change(
+    def _decide(self, event: Event, command: Follows, courtesy: Courtesy, now: Millis) -> Decision:
+        """By the rules for every hold. To confirm it is to pay first."""
+        if isinstance(command, ConfirmHold):
+            fence = (command.hold, command.buyer, command.version)
+            pay = PayHold(id=command.id, event=command.event, hold=fence[0])
+            command = replace(pay, buyer=fence[1], version=fence[2])
+        return decide(_shelf(event, courtesy.hold), command, now)
+
+    async def _fence(
         self, event: Event, command: Follows, courtesy: Courtesy, decision: Decision, now: Millis
-    ) -> Answer:
+    ) -> bool:
+        """Changes it in the gate, if it is still the version that was decided on."""
         hold = courtesy.hold
-        assert isinstance(decision.outcome, Extended | Released)
-        after = decision.outcome.hold
-        longer = after.soft_ms - hold.soft_ms
-        note = replace(
-            courtesy.note,
-            extensions=after.extensions,
-            length_ms=courtesy.note.length_ms + longer,
-            last=command.id,
-        )
-        op: Keep | Free
-        if isinstance(decision.outcome, Extended):
+        op: Op = Free(hold.id, hold.version)
+        if command.digest or not isinstance(command, ReleaseHold):
+            after = hold
+            if isinstance(decision.outcome, Extended) and not command.digest:
+                after = decision.outcome.hold
+            note = replace(
+                courtesy.note,
+                extensions=after.extensions,
+                length_ms=courtesy.note.length_ms + after.soft_ms - hold.soft_ms,
+            )
             text = msgspec.json.encode(note).decode()
             op = Keep(hold.id, Kind.COURTESY, after.soft_ms - now, hold.version, text)
-        else:
-            op = Free(hold.id, hold.version)
         done = await self._keeper.ask(event.id, event.version, op)
-        if done is not None and not getattr(done, "changed", True):
-            return Answer(Refused(Reason.STALE, str(hold.version)), now_ms=now)
-        self._remember(Courtesy(after, note))
-        return Answer(decision.outcome, now_ms=now)
+        self.moved(event.id)
+        return not isinstance(done, Done) or done.changed
 
-    async def _pay(
-        self, event: Event, command: PayHold | ConfirmHold, courtesy: Courtesy, now: Millis
+    async def _hand_over(
+        self, event: Event, command: Follows, courtesy: Courtesy, now: Millis
     ) -> Answer | None:
-        adopted = await self._adopt(event, courtesy, now, paying=True)
+        paying = isinstance(command, PayHold | ConfirmHold)
+        adopted = await self._adopt(event, courtesy, now, paying=paying)
         if not isinstance(adopted.outcome, Placed):
             return adopted
         hold = adopted.outcome.hold
-        if isinstance(command, ConfirmHold):
-            return await self._submit(replace(command, hold=hold.id, version=None))
-        if hold.state is HoldState.PAYING:
+        if isinstance(command, PayHold) and not command.digest and hold.state is HoldState.PAYING:
             return Answer(Paying(hold), now_ms=adopted.now_ms)
+        # The fence was looked at; what the authority has is one step further.
         return await self._submit(replace(command, hold=hold.id, version=None))
 
     async def _adopt(
@@ -235,16 +236,20 @@ class Courtesies:
                 cap=note.cap,
                 paying=paying,
                 keep_ms=max(1, hold.soft_ms - now),
+                version=hold.version,
+                extensions=hold.extensions,
+                amount=hold.amount,
                 digest=digest("adopt", hold.id, paying),
             )
         )
         self._known.pop(hold.id, None)
+        self.moved(event.id)
         if isinstance(answer.outcome, Placed):
             placed = answer.outcome.hold
             keep_ms = placed.until_ms - (answer.now_ms or placed.placed_ms)
-            self._keeper.tell(event.id, event.version, Keep(hold.id, Kind.HELD, keep_ms))
+            await self._keeper.ask(event.id, event.version, Keep(hold.id, Kind.HELD, keep_ms))
         else:
-            self._keeper.tell(event.id, event.version, Free(hold.id))
+            await self._keeper.ask(event.id, event.version, Free(hold.id))
         return answer
 
     async def _find(self, event: Event, id: str) -> tuple[Courtesy | None, Millis, bool]:
@@ -254,8 +259,8 @@ class Courtesies:
             return None, 0, False
         found = await self._keeper.ask(event.id, event.version, Find(id))
         if not isinstance(found, Found):
-            return known, time.time_ns() // 1_000_000 + self._skew_ms, False
-        self._skew_ms = found.now_ms - time.time_ns() // 1_000_000
+            return known, self._clock() + self._skew_ms, False
+        self._skew_ms = found.now_ms - self._clock()
         if found.owned is None:
             return known, found.now_ms, False
         if found.owned.kind is not Kind.COURTESY:
@@ -268,17 +273,34 @@ class Courtesies:
         courtesy, now, _ = await self._find(event, id)
         return courtesy.hold.seen(now) if courtesy else None
 
+    async def sellable(self, event: Event, command: Sell) -> Refused | None:
+        """A sale may name a courtesy as its own if it is the buyer's, with these units."""
+        courtesy, now, _ = (
+            await self._find(event, command.hold) if command.hold else (None, 0, False)
+        )
+        if courtesy is None:
+            return None
+        hold, ask = courtesy.hold, command.ask
+        same = set(hold.seats) == set(ask.seats) and hold.pools == ask.pools and not ask.best
+        if same and hold.buyer == command.buyer and hold.live(now):
+            return None
+        return Refused(Reason.EXISTS, hold.id)
+
     async def overlay(self, event: str) -> list[Owned]:
         """All courtesies of an event, a moment old at most."""
-        at, owned = self._overlays.get(event, (0.0, []))
-        if time.monotonic() - at > OVERLAY_SECONDS:
+        at, owned = self._overlays.get(event, (0, []))
+        if not 0 <= self._clock() - at <= OVERLAY_MS:
             snapshot = await self._keeper.snapshot(event)
             kept = snapshot.owners if snapshot else []
             owned = [each.owned for each in kept if each.owned.kind is Kind.COURTESY]
             if len(self._overlays) > 1_000:
                 self._overlays.clear()
-            self._overlays[event] = (time.monotonic(), owned)
+            self._overlays[event] = (self._clock(), owned)
         return owned
+
+    def moved(self, event: str) -> None:
+        """What is known of its courtesies is old."""
+        self._overlays.pop(event, None)
 
     async def move_out(self, event: Event) -> int:
         """Makes all courtesies holds of the authority's, and admits no new ones; how many."""
@@ -305,7 +327,7 @@ class Courtesies:
 
     def _remember(self, courtesy: Courtesy) -> None:
         self._known[courtesy.hold.id] = courtesy
-        self._overlays.pop(courtesy.hold.event, None)
+        self.moved(courtesy.hold.event)
         if len(self._known) > REMEMBERED_MAX:
             self._known.popitem(last=False)
 

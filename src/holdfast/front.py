@@ -11,13 +11,14 @@ ask (the caller's own id may be a repetition, the seats may be his own), the aut
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from holdfast.catalogue import Catalogues
 from holdfast.courtesy import Courtesies
 from holdfast.domain.commands import (
+    AddCapacity,
     ChangeEvent,
     Command,
     ConfirmHold,
@@ -26,6 +27,8 @@ from holdfast.domain.commands import (
     PayHold,
     PlaceHold,
     ReleaseHold,
+    Sell,
+    Withdraw,
 )
 from holdfast.domain.gating import (
     Claim,
@@ -44,12 +47,13 @@ from holdfast.domain.gating import (
     sold,
     taken,
 )
-from holdfast.domain.model import Event, Hold, Millis, SeatState
+from holdfast.domain.model import Apart, Ask, Event, Hold, Millis, SeatState
 from holdfast.domain.outcomes import (
     Answer,
     Cancelled,
     Changed,
     Confirmed,
+    Created,
     Expired,
     Extended,
     Paying,
@@ -58,20 +62,27 @@ from holdfast.domain.outcomes import (
     Released,
 )
 from holdfast.domain.views import SeatMap, Summary
+from holdfast.errors import StoreBusy
 from holdfast.gates.keeper import Keeper
+from holdfast.ids import Ids, public_id
 from holdfast.refusals import Refusals
 
+CHOICES_MAX = 3
 CLAIM_MS = 3_000
 """A claim outlives the batch that it is made for, and no crash blocks a seat for longer."""
 REMEMBERED_MS = 1_000
 """How long a gate's word is repeated: not all that it keeps is on the log."""
 
 Submit = Callable[[Command], Awaitable[Answer]]
+Beside = TypeVar("Beside", PlaceHold, Sell, Withdraw)
 
 
 class Reconcile(Protocol):
     def want(self, event: str) -> None:
         """Soon, please: the gate knows too little of this event."""
+
+    async def refresh(self, event: str, *, wanted: bool = False) -> None:
+        """Now, if the gate can be reached. Wanted: though the event's policy has no gate yet."""
 
 
 class Front:
@@ -88,7 +99,8 @@ class Front:
         self._refusals = refusals
         self._catalogues = catalogues
         self._clock = clock
-        self.courtesies = Courtesies(keeper, self._decided, catalogues) if keeper else None
+        self._ids = Ids()
+        self.courtesies = Courtesies(keeper, self._decided, catalogues, clock) if keeper else None
         self.reconcile: Reconcile | None = None
 
     async def submit(self, command: Command) -> Answer:
@@ -96,18 +108,20 @@ class Front:
             return await self._place(command)
         if self._keeper is None:
             return await self._decided(command)
+        if isinstance(command, STAGING):
+            return await self._stage(command)
         event = await self._catalogues.event(command.event)
-        if event is None or isinstance(command, CreateEvent):
+        if event is None:
             return await self._decided(command)
-        if isinstance(command, ChangeEvent):
-            return await self._change(event, command)
         courtesies = self.courtesies
+        if isinstance(command, Sell):
+            return await self._sell(event, command)
         if courtesies and isinstance(command, ExtendHold | ReleaseHold | PayHold | ConfirmHold):
             answer = await courtesies.follow(event, command)
             if answer is not None:
                 return answer
         answer = await self._decided(command)
-        self._tell(event, command, answer)
+        await self._tell(event, command, answer)
         return answer
 
     async def _decided(self, command: Command) -> Answer:
@@ -130,45 +144,87 @@ class Front:
         if self._keeper is None:
             return await self._decided(command)
         event = await self._catalogues.event(command.event)
-        policy = self._catalogues.policy(event)
-        if event is None or policy == "authority" or not event.gate:
+        policy = self._gated(event)
+        if event is None or policy == "authority":
             return await self._decided(command)
-        if policy == "gate" and self.courtesies is not None:
+        if policy == "gate":
             return await self._courtesy(event, command)
         return await self._two_layers(event, command)
 
     async def _courtesy(self, event: Event, command: PlaceHold) -> Answer:
         assert self.courtesies is not None
-        if command.ask.best:
-            command = await self.courtesies.avoiding(event, command)
-        elif (answer := await self.courtesies.place(event, command)) is not None:
-            return self._heard(command, answer)
-        return await self._two_layers(event, command)
+        if not command.ask.best:
+            answer = await self.courtesies.place(event, command)
+            if answer is not None:
+                return self._heard(command, answer)
+        for _ in range(CHOICES_MAX):
+            chosen = await self._two_layers(event, await self._beside(event, command))
+            if await self._undisturbed(event, command, chosen):
+                return chosen
+            self.courtesies.moved(event.id)
+            command = replace(command, hold=public_id(event.id, self._ids.new()))
+        raise StoreBusy(f"the best seats of {event.id} are taken as fast as they are chosen")
+
+    async def _undisturbed(self, event: Event, command: PlaceHold, answer: Answer) -> bool:
+        """Whether what the authority chose is nobody's courtesy. Else it is given back, and chosen
+        anew. Only a choice made under the caller's own id stays: it was recorded."""
+        if not isinstance(answer.outcome, Placed) or not command.ask.best or command.digest:
+            return True
+        assert self._keeper is not None
+        hold = answer.outcome.hold
+        claim = Claim(held(hold, hold.until_ms - answer.now_ms))
+        verdict = await self._keeper.ask(event.id, event.version, claim)
+        if not isinstance(verdict, Clash):
+            return True
+        await self._decided(ReleaseHold(id=self._ids.new(), event=event.id, hold=hold.id))
+        return False
+
+    async def _beside(self, event: Event | None, command: Beside) -> Beside:
+        """The same, with what is held as a courtesy: the authority shall not give it away."""
+        owned = await self._overlay(event)
+        if not owned:
+            return command
+        buyer = None if isinstance(command, Withdraw) else command.buyer
+        own = command.hold if isinstance(command, Sell) else None
+        return replace(command, apart=apart(owned, buyer, own))
+
+    async def _sell(self, event: Event, command: Sell) -> Answer:
+        """A sale without a prior hold. Who has a courtesy is not passed over."""
+        if self.courtesies is not None and (no := await self.courtesies.sellable(event, command)):
+            return Answer(no)
+        command = await self._beside(event, command)
+        answer = await self._decided(command)
+        await self._tell(event, command, answer)
+        return answer
+
+    def _gated(self, event: Event | None) -> str:
+        """The event's policy, if the gate stands before it."""
+        return self._catalogues.policy(event) if event is not None and event.gate else "authority"
 
     async def _two_layers(self, event: Event, command: PlaceHold) -> Answer:
         """A claim first, where the units are known before the authority has chosen them."""
         assert self._keeper is not None
         claimed = False
         if not command.ask.best:
-            ask = command.ask
-            owned = Owned(
-                id=command.hold,
-                buyer=command.buyer,
-                seats=ask.seats,
-                pools=ask.pools,
-                kind=Kind.CLAIM,
-                keep_ms=CLAIM_MS,
-            )
+            owned = _claim(command.hold, command.buyer, command.ask)
             verdict = await self._keeper.ask(event.id, event.version, Claim(owned))
             match verdict:
-                case Clash() | Short() if refused := _refusal(verdict, command):
-                    return self._heard(command, refused)
+                case Clash() | Short():
+                    if refused := _refusal(verdict, command):
+                        return self._heard(command, refused)
+                    if isinstance(verdict, Clash) and self._gated(event) == "gate":
+                        command = _with_apart(command, verdict)
                 case Claimed(owned=None):
                     claimed = True
                 case Unready(version=0):
                     self._want(event)
-        answer = await self._decided(command)
-        self._tell(event, command, answer, claimed)
+        try:
+            answer = await self._decided(command)
+        except BaseException:
+            if claimed:
+                self._keeper.tell(event.id, event.version, Free(command.hold))
+            raise
+        await self._tell(event, command, answer, claimed)
         return answer
 
     def _heard(self, command: PlaceHold, answer: Answer) -> Answer:
@@ -181,28 +237,40 @@ class Front:
             self._refusals.remember(command.event, taken, self._clock())
         return answer
 
-    async def _change(self, event: Event, command: ChangeEvent) -> Answer:
-        """Leaving the policy `gate` first copies what lives only there."""
-        assert self._keeper is not None
-        leaves = "policy" in command.changes and command.changes["policy"] != "gate"
-        leaves = leaves or command.changes.get("gate") is False
-        courtesies = self.courtesies
-        if courtesies and leaves and self._catalogues.policy(event) == "gate":
-            await courtesies.move_out(event)
+    async def _stage(self, command: Command) -> Answer:
+        """The event itself changes. Leaving the policy `gate` first copies what lives only there;
+        entering it first claims what the authority has; afterwards the gate has it all."""
+        event = await self._catalogues.event(command.event)
+        if event is not None and isinstance(command, ChangeEvent):
+            await self._prepare(event, command)
+        if isinstance(command, Withdraw):
+            command = await self._beside(event, command)
         answer = await self._decided(command)
-        self._tell(event, command, answer)
+        self._catalogues.forget(command.event)
+        if isinstance(answer.outcome, Created | Changed) and self.reconcile is not None:
+            await self.reconcile.refresh(command.event)
         return answer
 
-    def _tell(self, event: Event, command: Command, answer: Answer, claimed: bool = False) -> None:
+    async def _prepare(self, event: Event, command: ChangeEvent) -> None:
+        before = self._gated(event)
+        changes = {name: value for name, value in command.changes.items() if name in GATING}
+        after = self._gated(replace(event, **changes))
+        if before == "gate" != after and self.courtesies is not None:
+            await self.courtesies.move_out(event)
+        if before == "authority" != after and self.reconcile is not None:
+            await self.reconcile.refresh(event.id, wanted=True)
+
+    async def _tell(
+        self, event: Event, command: Command, answer: Answer, claimed: bool = False
+    ) -> None:
         """What the gate should know of what the authority has decided."""
         assert self._keeper is not None
-        if isinstance(answer.outcome, Changed):
-            self._catalogues.forget(event.id)
-            self._want(event)
-        if self._catalogues.policy(event) == "authority" or answer.replayed:
+        if self._gated(event) == "authority" or answer.replayed:
             return
+        if self._gated(event) == "gate" and isinstance(command, PlaceHold) and command.ask.best:
+            return  # it is claimed there, not marked: see `_undisturbed`
         for op in _news(command, answer, claimed):
-            self._keeper.tell(event.id, event.version, op)
+            await self._keeper.ask(event.id, event.version, op)
 
     async def summary(self, summary: Summary) -> Summary:
         """With what is held as a courtesy."""
@@ -220,13 +288,23 @@ class Front:
         return await self.courtesies.hold(event, hold) if self.courtesies and event else None
 
     async def _overlay(self, event: Event | None) -> list[Owned]:
-        if self.courtesies is None or event is None or self._catalogues.policy(event) != "gate":
+        if self.courtesies is None or event is None or self._gated(event) != "gate":
             return []
         return await self.courtesies.overlay(event.id)
 
     def _want(self, event: Event) -> None:
         if self.reconcile is not None:
             self.reconcile.want(event.id)
+
+
+def apart(courtesies: list[Owned], buyer: str | None, own: str | None) -> Apart:
+    """All courtesies but the asker's `own`, which he is about to buy."""
+    others = [owned for owned in courtesies if owned.id != own]
+    pools: Counter[str] = Counter()
+    for owned in others:
+        pools.update(owned.pools)
+    seats = frozenset(seat for owned in others for seat in owned.seats)
+    return Apart(seats, dict(pools), sum(o.units for o in others if o.buyer == buyer))
 
 
 def overlaid(seat_map: SeatMap, courtesies: list[Owned]) -> SeatMap:
@@ -251,8 +329,16 @@ def overlaid(seat_map: SeatMap, courtesies: list[Owned]) -> SeatMap:
     )
 
 
+STAGING = (CreateEvent, ChangeEvent, AddCapacity, Withdraw)
+GATING = ("policy", "gate")
+
 OPENING = (Released, Cancelled, Changed, Expired)
 """After these, what was taken may be free."""
+
+
+def _claim(id: str, buyer: str, ask: Ask) -> Owned:
+    kind, keep_ms = Kind.CLAIM, CLAIM_MS
+    return Owned(id=id, buyer=buyer, seats=ask.seats, pools=ask.pools, kind=kind, keep_ms=keep_ms)
 
 
 def _plain(command: PlaceHold) -> bool:
@@ -271,6 +357,13 @@ def _refusal(verdict: Clash | Short, command: PlaceHold) -> Answer | None:
     if any(buyer == command.buyer for _, _, buyer, _ in verdict.seats):
         return None
     return taken(verdict)
+
+
+def _with_apart(command: PlaceHold, clash: Clash) -> PlaceHold:
+    """Whatever the id may say, these seats are others' courtesies."""
+    others = {seat for seat, _, buyer, _ in clash.seats if buyer != command.buyer}
+    more = replace(command.apart, seats=command.apart.seats | others)
+    return replace(command, apart=more)
 
 
 def _news(command: Command, answer: Answer, claimed: bool) -> list[Op]:

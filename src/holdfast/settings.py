@@ -42,7 +42,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expire_seconds: Annotated[float, Meta(gt=0, le=3600)] = 1.0
     """How often expired holds are announced. Their units are free at the deadline anyway."""
     pool_max: Annotated[int, Meta(ge=1, le=1_000)] = 8
-    """Connections to a database server at most. Batches need few: one for each busy event."""
+    """Connections to a database server at most. Batches need few: two for each busy event."""
     connect_timeout_seconds: Annotated[float, Meta(gt=0, le=300)] = 5.0
     lock_timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
     """Locks last as long as a batch; whoever waits longer than this runs his batch again."""
@@ -86,6 +86,8 @@ def _read(name: str, value: Any, source: str) -> Any:  # of the setting's own ty
         return msgspec.convert(value, kinds[name], strict=False)
     except msgspec.ValidationError as cause:
         problem = str(cause).replace("Expected", "expected")
+        if kinds[name] is bool:
+            problem = "write true or false"
         raise SettingsError(f"{source}: {name} = {value!r}: {problem}") from None
 
 

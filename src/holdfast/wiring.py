@@ -1,13 +1,13 @@
 """The only file that names concrete adapters: from an address to the thing itself."""
 
 import os
-import re
 from pathlib import Path
 
 from holdfast.errors import SettingsError
 from holdfast.ports import Gate, Store
 from holdfast.settings import Settings
 from holdfast.stores import Clock, host_clock
+from holdfast.stores.addresses import without_secrets
 
 KNOWN_STORES = (
     "memory://, sqlite:///path/to/file.db, postgresql://user@host/database "
@@ -28,8 +28,14 @@ def make_store(settings: Settings, clock: Clock = host_clock) -> Store:
         return _postgres(url, settings, clock)
     if url.startswith(("mysql://", "mariadb://")):
         return _mysql(url, settings, clock)
-    shown = re.sub(r"//[^@/]*@", "//***@", url)
-    raise SettingsError(f"unknown store {shown!r}: use {KNOWN_STORES}")
+    raise SettingsError(f"unknown store {without_secrets(url)!r}: use {KNOWN_STORES}")
+
+
+async def has_schema(settings: Settings) -> bool:
+    """Whether there is a shop already at an address: looks, and makes nothing. Only a server's
+    database can be there without one."""
+    look = getattr(make_store(settings), "has_schema", None)
+    return look is None or bool(await look())
 
 
 def make_gate(settings: Settings) -> Gate | None:
@@ -49,7 +55,7 @@ def make_gate(settings: Settings) -> Gate | None:
                 "a Redis gate needs its driver: pip install 'holdfast[redis]'"
             ) from None
         return RedisGate(url, settings.gate_timeout_ms)
-    shown = re.sub(r"//[^@/]*@", "//***@", url)
+    shown = without_secrets(url)
     raise SettingsError(f"unknown gate {shown!r}: use none, memory:// or redis://host:port/0")
 
 

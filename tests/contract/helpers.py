@@ -5,12 +5,20 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 
 from holdfast import Confirmed, Hold, Holdfast, Order, Placed, Reason, Refused
 from holdfast.domain.facts import Entry
 from holdfast.domain.views import Summary
 
 E1 = "e1"
+
+IN_ORDER = pytest.mark.policies("authority")
+"""Commands that arrive at one moment are decided in order of arrival: with a gate before the lane,
+each has to pass that first. So do baskets, whose first fault it may be to be taken."""
+ON_THE_LOG = pytest.mark.policies("authority", "two-layer")
+"""About holds that the authority has, their facts and their announced end. Under policy `gate` a
+hold is none of that until payment begins; tests/gates/test_courtesy.py is about those."""
 SOFT_MS = 480_000
 GRACE_MS = 300_000
 HARD_MS = SOFT_MS + GRACE_MS

@@ -10,6 +10,8 @@ from tests.contract.helpers import (
     E1,
     FLOOR,
     GOLD,
+    IN_ORDER,
+    ON_THE_LOG,
     SILVER,
     SOFT_MS,
     held,
@@ -129,6 +131,7 @@ async def test_a_refusal_names_every_unknown_unit_of_its_kind(shop):
     assert outcome == Refused(Reason.UNKNOWN_UNIT, pools=("x", "y"))
 
 
+@IN_ORDER
 async def test_an_unknown_seat_is_unknown_also_beside_a_taken_one(shop):
     await on_sale(shop)
     await held(shop, seats=["A-1-1"])
@@ -171,6 +174,7 @@ async def test_baskets_that_cross_each_other_are_had_by_one_of_them(shop):
     assert (await numbers(shop))[2] == 12
 
 
+@ON_THE_LOG
 async def test_the_largest_basket_there_may_be_is_one_hold(shop):
     await on_sale(
         shop, sections=[{"id": "A", "tier": "gold", "rows": 100, "seats_per_row": 100}], pools=[]

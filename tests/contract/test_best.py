@@ -9,6 +9,7 @@ from holdfast import Best, Placed, Reason, Refused
 from tests.contract.helpers import (
     E1,
     HARD_MS,
+    IN_ORDER,
     SOFT_MS,
     held,
     nothing_changes,
@@ -211,6 +212,7 @@ def made_by(outcome: Any) -> Any:
     return outcome.hold if isinstance(outcome, Placed) else outcome.order
 
 
+@IN_ORDER
 async def test_choices_and_named_asks_in_one_batch_never_meet(shop):
     await on_sale(shop, **ROW)
     await held(shop, "ann", id="h1", seats=["A-1-1", "A-1-2"])

@@ -8,6 +8,8 @@ from holdfast import Placed, Reason, Refused
 from tests.contract.helpers import (
     E1,
     HARD_MS,
+    IN_ORDER,
+    ON_THE_LOG,
     SOFT_MS,
     held,
     nothing_changes,
@@ -83,6 +85,7 @@ async def test_what_the_buyer_gave_back_counts_no_more(shop, clock, how):
     assert await shop.place_hold(E1, buyer="ann", best=1) == FULL
 
 
+@IN_ORDER
 async def test_a_crowd_of_asks_from_one_buyer_gets_no_more_than_the_cap(shop):
     await on_sale(shop, max_per_buyer=4)
     outcomes = await asyncio.gather(
@@ -92,6 +95,7 @@ async def test_a_crowd_of_asks_from_one_buyer_gets_no_more_than_the_cap(shop):
     assert list(map(said, outcomes)) == ["placed"] * 4 + ["no.buyer_cap"] * 9
 
 
+@IN_ORDER
 async def test_within_one_batch_the_cap_follows_what_comes_and_goes(shop):
     await on_sale(shop, max_per_buyer=4)
     await held(shop, "ann", id="h1", pools={"floor": 3})
@@ -149,6 +153,7 @@ async def test_a_new_cap_counts_what_was_there_before(shop):
     assert isinstance(await shop.place_hold(E1, buyer="ann", pools={"floor": 1}), Placed)
 
 
+@ON_THE_LOG
 async def test_confirming_is_not_stopped_by_a_cap_that_came_later(shop):
     await on_sale(shop)
     hold = await held(shop, "ann", pools={"floor": 6})

@@ -10,6 +10,8 @@ from tests.contract.helpers import (
     E1,
     FLOOR,
     GOLD,
+    IN_ORDER,
+    ON_THE_LOG,
     SEATS,
     SOFT_MS,
     cells,
@@ -77,7 +79,7 @@ create       no.exists  no.exists       no.exists       created
 
 @pytest.mark.parametrize(("command", "state", "expected"), cells(TABLE))
 async def test_what_becomes_of_a_command_depends_on_the_state_of_the_event(
-    shop, clock, command, state, expected
+    shop, setup, clock, command, state, expected
 ):
     await on_sale(shop)
     await held(shop, "cid", id="dead", seats=["A-2-1"])
@@ -93,7 +95,8 @@ async def test_what_becomes_of_a_command_depends_on_the_state_of_the_event(
             outcome = await COMMANDS[command](shop, event)
     else:
         outcome = await COMMANDS[command](shop, event)
-        assert [each.seq for each in await shop.events()] > seqs
+        moved = [each.seq for each in await shop.events()] > seqs
+        assert moved or setup.policy == "gate"
     assert said(outcome) == expected.removeprefix("=")
     if expected == "no.not_on_sale":
         assert outcome.value == state
@@ -188,6 +191,7 @@ async def test_a_change_of_price_counts_for_new_holds_and_leaves_other_tiers(sho
     assert (await shop.hold(before.id)).amount == GOLD
 
 
+@IN_ORDER
 async def test_commands_around_a_pause_are_decided_in_order_of_arrival(shop):
     await on_sale(shop)
     outcomes = await asyncio.gather(
@@ -336,6 +340,7 @@ async def test_only_units_that_are_free_can_be_withdrawn_all_or_nothing(shop, un
         assert await shop.withdraw(E1, **units) == refusal
 
 
+@ON_THE_LOG
 async def test_withdrawing_what_a_dead_hold_had_announces_its_end_first(shop, clock):
     await on_sale(shop)
     hold = await held(shop, seats=["A-1-1", "A-1-2"], pools={"floor": 10})
@@ -365,6 +370,7 @@ async def test_a_change_of_ranking_counts_for_the_next_choice(shop):
     assert (await held(shop, best=1)).seats == ("far",)
 
 
+@IN_ORDER
 async def test_units_added_and_withdrawn_among_holds_leave_the_books_right(shop):
     await on_sale(shop)
     before = await asyncio.gather(

@@ -13,6 +13,7 @@ from tests.contract.helpers import (
     E1,
     GRACE_MS,
     HARD_MS,
+    ON_THE_LOG,
     SOFT_MS,
     description,
     held,
@@ -117,6 +118,7 @@ async def test_others_can_have_the_units_at_the_deadline_and_not_before(
         assert not isinstance(await RIVALS[rival](shop), Refused)
 
 
+@ON_THE_LOG
 @pytest.mark.parametrize("tick", TICKS)
 @pytest.mark.parametrize("life", LIVES)
 async def test_every_view_shows_the_deadline_at_the_same_millisecond(shop, clock, life, tick):
@@ -129,6 +131,7 @@ async def test_every_view_shows_the_deadline_at_the_same_millisecond(shop, clock
     assert await shop.store.due() == ([] if alive else [E1])
 
 
+@ON_THE_LOG
 @pytest.mark.parametrize("tick", TICKS)
 @pytest.mark.parametrize("life", LIVES)
 async def test_the_sweep_announces_at_the_deadline_and_not_before(shop, clock, life, tick):
@@ -170,6 +173,7 @@ async def test_without_grace_a_paying_hold_dies_at_the_soft_deadline(shop, clock
     assert (await held(shop, "bob", **BASKET)).buyer == "bob"
 
 
+@ON_THE_LOG
 @pytest.mark.parametrize("rival", [each for each in RIVALS if each != "cap"])
 async def test_whoever_takes_a_dead_holds_unit_announces_its_end_first(shop, clock, rival):
     hold = await at_the_edge(shop, clock, "held", "at_the_deadline")
@@ -185,6 +189,7 @@ async def test_whoever_takes_a_dead_holds_unit_announces_its_end_first(shop, clo
     assert await shop.store.due() == []
 
 
+@ON_THE_LOG
 async def test_a_dead_holds_other_units_free_themselves(shop, clock):
     await on_sale(shop)
     await held(shop, "ann", seats=["A-1-1", "A-1-2", "A-1-3"], pools={"floor": 10})
@@ -206,6 +211,7 @@ async def test_a_dead_holds_other_units_free_themselves(shop, clock):
     ]
 
 
+@ON_THE_LOG
 async def test_one_ask_may_bury_many_dead_holds_each_announced_once(shop, clock):
     await on_sale(shop)
     holds = [
@@ -219,6 +225,7 @@ async def test_one_ask_may_bury_many_dead_holds_each_announced_once(shop, clock)
     assert sorted(fact.data["hold"] for fact in facts[:-1]) == sorted(holds)
 
 
+@ON_THE_LOG
 async def test_a_dead_hold_is_announced_once_by_whoever_comes_first(shop, clock):
     await on_sale(shop)
     await held(shop, "ann", **BASKET)
@@ -246,6 +253,7 @@ async def test_a_refused_ask_announces_nothing(shop, clock):
         )
 
 
+@ON_THE_LOG
 async def test_his_own_dead_hold_is_not_given_back_but_replaced(shop, clock):
     await on_sale(shop)
     first = await held(shop, "ann", **BASKET)
@@ -266,6 +274,7 @@ async def test_the_dead_cannot_release_what_the_next_owner_has(shop, clock):
     assert await shop.hold(second.id) == second
 
 
+@ON_THE_LOG
 async def test_the_sweep_goes_by_age_and_by_its_limit(shop, clock):
     await on_sale(shop)
     holds = []
@@ -300,6 +309,7 @@ async def test_a_hold_that_is_extended_in_the_same_batch_as_a_sweep_is_not_annou
     assert (said(extended), swept) == ("extended", Expired(0))
 
 
+@ON_THE_LOG
 @pytest.mark.parametrize("count", [0, 1, EXPIRE_BATCH_MAX, EXPIRE_BATCH_MAX + 1])
 async def test_the_announcer_says_all_that_is_due_in_every_event(shop, clock, count):
     stock = [{"id": "floor", "capacity": 1_000, "tier": "floor"}]
@@ -317,6 +327,7 @@ async def test_the_announcer_says_all_that_is_due_in_every_event(shop, clock, co
         assert types.count("hold.expired") == count
 
 
+@ON_THE_LOG
 async def test_the_announcer_goes_on_by_itself_also_after_trouble(shop: Holdfast, clock):
     await on_sale(shop)
     await held(shop, "ann", **BASKET)

@@ -10,6 +10,7 @@ from tests.contract.helpers import (
     E1,
     FLOOR,
     GOLD,
+    ON_THE_LOG,
     SOFT_MS,
     description,
     held,
@@ -95,6 +96,7 @@ async def test_a_new_event_is_the_first_fact_of_its_log(shop, clock):
     assert fact.data["version"] == 1
 
 
+@ON_THE_LOG
 async def test_facts_carry_the_time_of_the_authority(shop, clock):
     await on_sale(shop)
     clock.advance(12_345)
@@ -125,6 +127,7 @@ async def test_numbers_have_no_gap_whatever_was_refused_repeated_or_batched(shop
     assert [entry.at_ms for entry in entries] == sorted(entry.at_ms for entry in entries)
 
 
+@ON_THE_LOG
 async def test_the_log_is_read_in_pages_that_join(shop):
     await on_sale(shop)
     for n in range(1, 6):
@@ -140,6 +143,7 @@ async def test_the_log_is_read_in_pages_that_join(shop):
         assert pages == whole
 
 
+@ON_THE_LOG
 @pytest.mark.parametrize(
     ("after", "limit", "numbers"),
     [
@@ -161,6 +165,7 @@ async def test_a_page_may_start_anywhere_and_has_a_limit(shop, after, limit, num
     assert [entry.seq for entry in await shop.log(E1, after=after, limit=limit)] == numbers
 
 
+@ON_THE_LOG
 async def test_each_event_has_a_log_of_its_own(shop):
     await on_sale(shop)
     await shop.create_event(description(id="e2"))
@@ -196,6 +201,7 @@ async def test_reading_writes_nothing(shop, clock):
         await shop.store.due()
 
 
+@ON_THE_LOG
 async def test_names_come_through_the_log_as_they_were_given(shop):
     buyer = 'Zoë "quoted" \\ 日本 🎟 \'; DROP TABLE log;--'
     await on_sale(shop, name="Première — “Ötzi”")

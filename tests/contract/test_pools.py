@@ -8,6 +8,8 @@ from holdfast import Expired, HoldState, Placed, Reason, Refused
 from tests.contract.helpers import (
     E1,
     FLOOR,
+    IN_ORDER,
+    ON_THE_LOG,
     SOFT_MS,
     held,
     log,
@@ -93,6 +95,7 @@ async def test_stock_costs_its_tiers_price_each(shop):
     assert (await held(shop, pools={"floor": 3})).amount == 3 * FLOOR
 
 
+@ON_THE_LOG
 async def test_lapsed_claims_are_left_alone_while_there_is_enough(shop, clock):
     await on_sale(shop)
     hold = await held(shop, "ann", pools={"floor": 4})
@@ -105,6 +108,7 @@ async def test_lapsed_claims_are_left_alone_while_there_is_enough(shop, clock):
     assert await log_types(shop, after=2) == ["hold.placed"]
 
 
+@ON_THE_LOG
 @pytest.mark.parametrize("way", ["hold", "sell", "withdraw"])
 async def test_lapsed_claims_come_back_when_stock_is_short_and_are_announced_first(
     shop, clock, way
@@ -127,6 +131,7 @@ async def test_lapsed_claims_come_back_when_stock_is_short_and_are_announced_fir
     assert (await pools_left(shop))["floor"] == 9
 
 
+@ON_THE_LOG
 @pytest.mark.parametrize(("quantity", "reclaimed"), [(1, 1), (2, 1), (3, 2), (4, 2), (10, 5)])
 async def test_only_as_many_lapsed_claims_as_needed_come_back_the_oldest_first(
     shop, clock, quantity, reclaimed
@@ -178,6 +183,7 @@ async def test_an_announced_hold_has_given_its_claims_back(shop, clock):
     assert (await pool_row(shop)).held == 0
 
 
+@ON_THE_LOG
 async def test_a_dead_hold_announced_for_its_seat_leaves_its_claim_to_be_had(shop, clock):
     await on_sale(shop)
     hold = await held(shop, "ann", seats=["A-1-1"], pools={"floor": 10})
@@ -189,6 +195,7 @@ async def test_a_dead_hold_announced_for_its_seat_leaves_its_claim_to_be_had(sho
     assert hold.id not in await claims(shop)
 
 
+@ON_THE_LOG
 async def test_a_dead_hold_announced_for_one_pool_leaves_its_claim_on_another_to_be_had(
     shop, clock
 ):
@@ -208,6 +215,7 @@ async def test_a_dead_hold_announced_for_one_pool_leaves_its_claim_on_another_to
     assert (await log_types(shop)).count("hold.expired") == 1
 
 
+@ON_THE_LOG
 async def test_a_reclaimed_hold_frees_its_seats_too(shop, clock):
     await on_sale(shop)
     await held(shop, "ann", seats=["A-1-1"], pools={"floor": 10})
@@ -217,6 +225,7 @@ async def test_a_reclaimed_hold_frees_its_seats_too(shop, clock):
     assert (await log_types(shop)).count("hold.expired") == 1
 
 
+@ON_THE_LOG
 async def test_a_reclaim_and_a_sweep_in_one_batch_give_back_once(shop, clock):
     await on_sale(shop)
     for n in range(5):
@@ -234,6 +243,7 @@ async def test_a_reclaim_and_a_sweep_in_one_batch_give_back_once(shop, clock):
     assert (await pool_row(shop)).held == 10
 
 
+@IN_ORDER
 async def test_stock_released_in_a_batch_is_there_for_the_next_in_it(shop):
     await on_sale(shop)
     hold = await held(shop, pools={"floor": 10})

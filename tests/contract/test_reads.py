@@ -12,6 +12,7 @@ from tests.contract.helpers import (
     E1,
     FLOOR,
     GOLD,
+    ON_THE_LOG,
     SEATS,
     SOFT_MS,
     STOCK,
@@ -90,6 +91,7 @@ async def test_all_events_are_listed_by_id(shop):
     assert found[1] == await shop.event("a")
 
 
+@ON_THE_LOG
 async def test_the_map_shows_every_seat_where_it_is_and_how_it_stands(shop):
     await on_sale(
         shop,
@@ -139,6 +141,7 @@ async def test_added_seats_stand_behind_those_that_were_there(shop):
     assert len(ids) == SEATS
 
 
+@ON_THE_LOG
 async def test_the_map_and_the_numbers_agree_at_any_time(shop, clock):
     await on_sale(shop)
     named = {"channels": ["sponsors"]}
@@ -216,6 +219,7 @@ async def test_a_view_never_shows_half_a_basket(shop):
     assert await numbers(shop) == (CAPACITY, CAPACITY, 0, 0)
 
 
+@ON_THE_LOG
 async def test_the_census_lists_every_row(shop, clock):
     await on_sale(shop)
     await held(shop, id="h1", seats=["A-1-1"], pools={"floor": 2})

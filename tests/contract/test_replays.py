@@ -10,6 +10,7 @@ from holdfast.domain.commands import PlaceHold
 from holdfast.domain.model import Ask
 from tests.contract.helpers import (
     E1,
+    IN_ORDER,
     SOFT_MS,
     description,
     held,
@@ -137,7 +138,7 @@ async def test_copies_that_arrive_together_are_one(shop, command):
     ("command", "other"),
     [(command, other) for command, others in OTHER_ASKS.items() for other in others],
 )
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("together", [False, pytest.param(True, marks=IN_ORDER)])
 async def test_the_same_id_with_another_ask_is_a_mismatch(shop, command, other, together):
     await ready(shop)
     ask, id = REPEATABLE[command]
@@ -227,6 +228,7 @@ async def test_the_id_of_a_refused_ask_may_be_used_for_another_ask(shop, command
     assert not isinstance(await ask(shop, seats=["A-1-2"]), Refused)
 
 
+@IN_ORDER
 async def test_copies_of_which_the_first_is_refused_are_each_decided(shop):
     await on_sale(shop)
     rival = await held(shop, "bob", seats=["A-1-1"])

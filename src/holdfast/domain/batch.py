@@ -31,7 +31,7 @@ from holdfast.domain.commands import (
     Withdraw,
 )
 from holdfast.domain.decide import decide
-from holdfast.domain.model import FOREVER_MS, Ask, Best, Claim, Hold, Millis, Order
+from holdfast.domain.model import FOREVER_MS, Apart, Best, Claim, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer, Holder, Outcome, Reason, Refused
 from holdfast.domain.picking import Unloaded
 from holdfast.domain.seating import House
@@ -152,13 +152,9 @@ def _may_be_met(shelf: Shelf, command: Command, outcome: Outcome, now: Millis) -
         return True
     with shelf.all_offered() as house:
         ask = command.ask
-        without = (*ask.seats, *_avoided(command))
+        without = (*ask.seats, *command.apart.seats)
         chosen = [house.choose(best, ask.channels, now, without) for best in ask.best]
     return bool(chosen) and all(isinstance(seats, list) for seats in chosen)
-
-
-def _avoided(command: PlaceHold | Sell) -> tuple[str, ...]:
-    return command.avoid if isinstance(command, PlaceHold) else ()
 
 
 SHORTAGES = (Reason.SOLD_OUT, Reason.INSUFFICIENT, Reason.NOT_TOGETHER)
@@ -174,7 +170,7 @@ def _foresee(
         if not isinstance(command, PlaceHold | Sell):
             continue
         for best in command.ask.best:
-            without = (*command.ask.seats, *_avoided(command))
+            without = (*command.ask.seats, *command.apart.seats)
             chosen = house.choose(best, command.ask.channels, now, without)
             for id in chosen if isinstance(chosen, list) else ():
                 marked[id] = house.until(id)
@@ -255,8 +251,7 @@ class Needs:
     def _add(self, command: Command) -> None:
         match command:
             case PlaceHold():
-                self._add_ask(command.ask, command.buyer, command.cap)
-                self.seats.update(command.waited)
+                self._add_ask(command)
                 self.new_holds.add(command.hold)
             case ConfirmHold():
                 self.holds.add(command.hold)
@@ -264,8 +259,7 @@ class Needs:
             case ExtendHold() | ReleaseHold() | PayHold():
                 self.holds.add(command.hold)
             case Sell():
-                self._add_ask(command.ask, command.buyer, command.cap)
-                self.seats.update(command.waited)
+                self._add_ask(command)
                 self._add_order(command)
                 if command.hold is not None:
                     self.new_holds.add(command.hold)
@@ -278,15 +272,20 @@ class Needs:
                 self.add_pools({pool.id: 0 for pool in command.pools})
             case Withdraw():
                 self.seats.update(command.seats)
-                self.add_pools(command.pools)
+                self._add_quantities(command.pools, command.apart)
 
-    def _add_ask(self, ask: Ask, buyer: str, cap: int | None) -> None:
+    def _add_ask(self, command: PlaceHold | Sell) -> None:
+        ask = command.ask
         self.seats.update(ask.seats)
+        self.seats.update(command.waited)
         self.best = self.best or bool(ask.best)
-        self.buyers.add(buyer)
-        self.capped = self.capped or cap is not None
+        self.buyers.add(command.buyer)
+        self.capped = self.capped or command.cap is not None
         if ask.pools:
-            self.add_pools(ask.pools)
+            self._add_quantities(ask.pools, command.apart)
+
+    def _add_quantities(self, pools: dict[str, int], apart: Apart) -> None:
+        self.add_pools({id: units + apart.pools.get(id, 0) for id, units in pools.items()})
 
     def _add_order(self, command: ConfirmHold | Sell) -> None:
         self.new_orders.add(command.order)

@@ -8,7 +8,7 @@ caller vouches for it. `version` is the fence: the hold must still be that versi
 
 import msgspec
 
-from holdfast.domain.model import Ask, Pool, SeatPlan
+from holdfast.domain.model import NOTHING_APART, Apart, Ask, Pool, SeatPlan
 from holdfast.domain.plan import EventPlan
 
 
@@ -28,8 +28,11 @@ class PlaceHold(Command, frozen=True, kw_only=True):
     """Payment begins with it: for a hold that lived only in a gate until now."""
     keep_ms: int | None = None
     """How long until the soft deadline, where that is not the event's own length."""
-    avoid: tuple[str, ...] = ()
-    """Seats that are not to be chosen as best: a gate keeps them for others."""
+    version: int = 1
+    extensions: int = 0
+    amount: int | None = None
+    """Where such a hold has got to already, and what it costs."""
+    apart: Apart = NOTHING_APART
     waited: tuple[str, ...] = ()
     """Seats that others had locked when this was tried before: this time they are waited for."""
     waits: int = 0
@@ -75,6 +78,7 @@ class Sell(Command, frozen=True, kw_only=True):
     hold: str | None = None
     payment: str | None = None
     cap: int | None = None
+    apart: Apart = NOTHING_APART
     waited: tuple[str, ...] = ()
     waits: int = 0
 
@@ -111,3 +115,4 @@ class Withdraw(Command, frozen=True, kw_only=True):
 
     seats: tuple[str, ...] = ()
     pools: dict[str, int] = {}
+    apart: Apart = NOTHING_APART

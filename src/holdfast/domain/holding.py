@@ -38,9 +38,9 @@ def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decisi
         return Decision(Placed(made) if ours else Refused(Reason.EXISTS, made.id))
     if own := _own(shelf, command, now):
         return Decision(Placed(own))
-    if no := not_on_sale(event) or over_cap(shelf, event, command.buyer, ask, command.cap, now):
+    if no := not_on_sale(event) or over_cap(shelf, event, command, now):
         return Decision(no)
-    basket = pick(shelf, event, ask, now, command.avoid)
+    basket = pick(shelf, event, ask, now, command.apart)
     if isinstance(basket, Refused):
         return Decision(basket)
     # From here the hold must succeed.
@@ -52,15 +52,17 @@ def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decisi
         state=HoldState.HELD,
         seats=tuple([seat.id for seat in basket.seats]),
         pools=ask.pools,
-        amount=basket.amount,
+        amount=basket.amount if command.amount is None else command.amount,
         currency=event.currency,
         placed_ms=now,
         soft_ms=soft_ms,
         hard_ms=soft_ms + event.grace_seconds * 1000,
+        extensions=command.extensions,
+        version=command.version,
     )
     announced = [*basket.facts, facts.of_hold(facts.HOLD_PLACED, hold)]
     if command.paying:
-        hold = replace(hold, state=HoldState.PAYING, version=2)
+        hold = replace(hold, state=HoldState.PAYING, version=hold.version + 1)
         announced.append(facts.of_hold(facts.HOLD_PAYING, hold))
     until_ms = hold.until_ms
     rows: list[Row] = basket.rows if basket.dead or basket.spent else []

@@ -234,6 +234,18 @@ class Best(msgspec.Struct, frozen=True):
     accessible: bool = False
 
 
+class Apart(msgspec.Struct, frozen=True):
+    """What a gate keeps as courtesies, of which the authority's rows know nothing, and how many
+    units of it are the asking buyer's own."""
+
+    seats: frozenset[str] = frozenset()
+    pools: dict[str, int] = {}
+    units: int = 0
+
+
+NOTHING_APART = Apart()
+
+
 class Ask(msgspec.Struct, frozen=True):
     """What a buyer wants: any mix, all or nothing."""
 

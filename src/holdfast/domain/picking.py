@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.domain import facts
+from holdfast.domain.commands import PlaceHold, Sell
 from holdfast.domain.facts import Fact
 from holdfast.domain.model import (
+    Apart,
     Ask,
     Best,
     Claim,
@@ -53,14 +55,12 @@ class Basket:
         return [facts.of_hold(facts.HOLD_EXPIRED, hold) for hold in self.dead.values()]
 
 
-def pick(
-    shelf: Shelf, event: Event, ask: Ask, now: Millis, avoid: Sequence[str] = ()
-) -> Basket | Refused:
+def pick(shelf: Shelf, event: Event, ask: Ask, now: Millis, apart: Apart) -> Basket | Refused:
     basket = Basket()
     no = (
-        _pick_named(shelf, ask, now, basket)
-        or (ask.best and _pick_best(shelf, ask, now, basket, avoid))
-        or (ask.pools and _pick_pools(shelf, ask, now, basket))
+        _pick_named(shelf, ask, now, basket, apart)
+        or (ask.best and _pick_best(shelf, ask, now, basket, apart))
+        or (ask.pools and _pick_pools(shelf, ask, now, basket, apart))
     )
     if no:
         return no
@@ -71,7 +71,9 @@ def pick(
     return basket
 
 
-def _pick_named(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused | None:
+def _pick_named(
+    shelf: Shelf, ask: Ask, now: Millis, basket: Basket, apart: Apart
+) -> Refused | None:
     seats = shelf.seats.now
     picked = basket.seats
     clash: list[str] = []
@@ -81,7 +83,8 @@ def _pick_named(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused 
             unknown = tuple(each for each in ask.seats if each not in seats)
             return Refused(Reason.UNKNOWN_UNIT, seats=unknown)
         # To an ask that may not have them, the seats of a channel look sold.
-        if not seat.free(now) or (seat.channel is not None and seat.channel not in ask.channels):
+        closed = seat.channel is not None and seat.channel not in ask.channels
+        if closed or not seat.free(now) or id in apart.seats:
             clash.append(id)
         else:
             picked.append(seat)
@@ -90,13 +93,11 @@ def _pick_named(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused 
     return Refused(Reason.TAKEN, seats=tuple(clash)) if clash else None
 
 
-def _pick_best(
-    shelf: Shelf, ask: Ask, now: Millis, basket: Basket, avoid: Sequence[str]
-) -> Refused | None:
+def _pick_best(shelf: Shelf, ask: Ask, now: Millis, basket: Basket, apart: Apart) -> Refused | None:
     for best in ask.best:
         if shelf.house is None:
             return _shortage(best, 0)
-        without = [*(seat.id for seat in basket.seats), *avoid]
+        without = [*(seat.id for seat in basket.seats), *apart.seats]
         chosen = shelf.house.choose(best, ask.channels, now, without)
         if isinstance(chosen, Shortage):
             return _shortage(best, chosen.available)
@@ -120,7 +121,9 @@ def _shortage(best: Best, available: int) -> Refused:
     return Refused(Reason.NOT_TOGETHER, available=available)
 
 
-def _pick_pools(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused | None:
+def _pick_pools(
+    shelf: Shelf, ask: Ask, now: Millis, basket: Basket, apart: Apart
+) -> Refused | None:
     for id, quantity in ask.pools.items():
         pool = shelf.pools.get(id)
         if pool is None:
@@ -128,10 +131,11 @@ def _pick_pools(shelf: Shelf, ask: Ask, now: Millis, basket: Basket) -> Refused 
             return Refused(Reason.UNKNOWN_UNIT, pools=unknown)
         if pool.channel is not None and pool.channel not in ask.channels:
             return Refused(Reason.SOLD_OUT, pools=(id,), available=0)
-        if pool.free < quantity:
-            pool = reclaim(shelf, pool, quantity, now, basket)
-        if pool.free < quantity:
-            free = pool.free
+        needed = quantity + apart.pools.get(id, 0)
+        if pool.free < needed:
+            pool = reclaim(shelf, pool, needed, now, basket)
+        if pool.free < needed:
+            free = max(0, pool.free - apart.pools.get(id, 0))
             reason = Reason.INSUFFICIENT if free else Reason.SOLD_OUT
             return Refused(reason, pools=(id,), available=free)
         basket.pools.append((pool, quantity))
@@ -158,15 +162,14 @@ def bury(shelf: Shelf, hold_id: str, basket: Basket) -> None:
         basket.dead[hold_id] = replace(hold, state=HoldState.EXPIRED, version=hold.version + 1)
 
 
-def over_cap(
-    shelf: Shelf, event: Event, buyer: str, ask: Ask, cap: int | None, now: Millis
-) -> Refused | None:
+def over_cap(shelf: Shelf, event: Event, command: PlaceHold | Sell, now: Millis) -> Refused | None:
     """The cap counts live holds and sales together."""
-    limit = event.max_per_buyer if event.max_per_buyer is not None else cap
+    limit = event.max_per_buyer if event.max_per_buyer is not None else command.cap
     if limit is None:
         return None
-    tally = shelf.tallies.get(buyer)
-    if ask.units + (tally.units(now) if tally else 0) <= limit:
+    tally = shelf.tallies.get(command.buyer)
+    units = command.ask.units + command.apart.units
+    if units + (tally.units(now) if tally else 0) <= limit:
         return None
     return Refused(Reason.BUYER_CAP, cap=limit)
 

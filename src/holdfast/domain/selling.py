@@ -55,13 +55,9 @@ def _same_order(shelf: Shelf, command: ConfirmHold, no: Refused) -> Confirmed | 
 
 def sell(shelf: Shelf, event: Event, command: Sell, now: Millis) -> Decision:
     ask = command.ask
-    if no := (
-        _said(shelf, command)
-        or not_on_sale(event)
-        or over_cap(shelf, event, command.buyer, ask, command.cap, now)
-    ):
+    if no := (_said(shelf, command) or not_on_sale(event) or over_cap(shelf, event, command, now)):
         return Decision(no)
-    basket = pick(shelf, event, ask, now)
+    basket = pick(shelf, event, ask, now, command.apart)
     if isinstance(basket, Refused):
         return Decision(basket)
     # From here the sale must succeed.

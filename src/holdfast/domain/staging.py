@@ -103,7 +103,7 @@ def withdraw(shelf: Shelf, event: Event, command: Withdraw, now: Millis) -> Deci
         seat = shelf.seats.get(id)
         if seat is None or seat.withdrawn:
             return Decision(Refused(Reason.UNKNOWN_UNIT, seats=(id,)))
-        if not seat.free(now):
+        if not seat.free(now) or id in command.apart.seats:
             clash.append(id)
         elif seat.hold is not None:
             bury(shelf, seat.hold, basket)
@@ -114,9 +114,11 @@ def withdraw(shelf: Shelf, event: Event, command: Withdraw, now: Millis) -> Deci
         pool = shelf.pools.get(id)
         if pool is None:
             return Decision(Refused(Reason.UNKNOWN_UNIT, pools=(id,)))
-        pool = reclaim(shelf, pool, quantity, now, basket)
-        if pool.free < quantity:
-            return Decision(Refused(Reason.INSUFFICIENT, pools=(id,), available=pool.free))
+        apart = command.apart.pools.get(id, 0)
+        pool = reclaim(shelf, pool, quantity + apart, now, basket)
+        if pool.free < quantity + apart:
+            free = max(0, pool.free - apart)
+            return Decision(Refused(Reason.INSUFFICIENT, pools=(id,), available=free))
         rows.append(replace(pool, capacity=pool.capacity - quantity))
     changed = _relaid(event)
     fact = facts.of_event(

@@ -27,7 +27,7 @@ from holdfast.domain.gating import (
     held,
     sold,
 )
-from holdfast.domain.model import FOREVER_MS
+from holdfast.domain.model import FOREVER_MS, Event
 from holdfast.domain.views import Census
 from holdfast.errors import GateDown, HoldfastError
 from holdfast.ports import Gate, Store
@@ -177,7 +177,7 @@ class Reconciler:
         """All events that have a gate; what differed."""
         found = []
         for event in await self._catalogues.all():
-            if self._catalogues.policy(event) == "authority" or not event.gate:
+            if not self._gated(event):
                 continue
             mended = await self.one(event.id)
             if mended is not None and mended.found:
@@ -218,11 +218,23 @@ class Reconciler:
         if self._up() and await self._gate.lease(LEASE, self._holder, lease_ms):
             await self.round()
 
+    async def refresh(self, event: str, *, wanted: bool = False) -> None:
+        """At once, if the gate can be reached. Wanted: though its policy has no gate yet."""
+        try:
+            known = await self._catalogues.event(event)
+            if known is None or not self._up():
+                return
+            if wanted or self._gated(known):
+                await self.one(event)
+            else:
+                await self._gate.clear(event)
+        except HoldfastError as trouble:
+            log.warning("the gate of %s was not refreshed: %s", event, trouble)
+            self.want(event)
+
+    def _gated(self, event: Event) -> bool:
+        return event.gate and self._catalogues.policy(event) != "authority"
+
     async def _asked(self, event: str) -> None:
-        known = await self._catalogues.event(event)
-        if known is None or not self._up():
-            return
-        if self._catalogues.policy(known) == "authority" or not known.gate:
-            await self._gate.clear(event)
-        elif await self._gate.lease(f"{LEASE}:{event}", self._holder, 1_000):
-            await self.one(event)
+        if self._up() and await self._gate.lease(f"{LEASE}:{event}", self._holder, 1_000):
+            await self.refresh(event)
