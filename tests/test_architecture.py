@@ -24,7 +24,8 @@ UNSEEN_BY_THE_CORE = {
     "time",
     "uuid",
 }
-DRIVERS = {"apsw": "stores.sqlite", "asyncpg": "stores.postgres", "aiomysql": "stores.mysql"}
+DRIVERS = {
+    "redis": "gates.redis","apsw": "stores.sqlite", "asyncpg": "stores.postgres", "aiomysql": "stores.mysql"}
 # Hands out addresses of stores; everybody else asks it.
 WIRING = {"wiring"}
 

@@ -3,13 +3,16 @@ old at most, and for courtesies what each unit costs and whom it is for."""
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 
 from holdfast.domain.commands import PlaceHold
 from holdfast.domain.model import Event, EventState
-from holdfast.domain.views import Census
 from holdfast.ports import Store
+
+T = TypeVar("T")
 
 AGE_SECONDS = 1.0
 EVENTS_MAX = 10_000
@@ -43,7 +46,7 @@ class Catalogues:
         self._store = store
         self._policy = policy
         self._events: dict[str, tuple[float, Event | None]] = {}
-        self._loading: dict[str, asyncio.Task[Event | None]] = {}
+        self._loading: dict[tuple[str, int], asyncio.Task[Any]] = {}  # an event, or a catalogue
         self._catalogues: dict[str, Catalogue] = {}
 
     def policy(self, event: Event | None) -> str:
@@ -54,12 +57,16 @@ class Catalogues:
         known = self._events.get(id)
         if known is not None and time.monotonic() - known[0] < AGE_SECONDS:
             return known[1]
-        loading = self._loading.get(id)
+        return await self._once((id, 0), lambda: self._load(id))
+
+    async def _once(self, key: tuple[str, int], load: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """One look for all who want to know."""
+        loading = self._loading.get(key)
         if loading is None:
-            # One look for all who want to know.
-            loading = self._loading[id] = asyncio.create_task(self._load(id))
-            loading.add_done_callback(lambda _: self._loading.pop(id, None))
-        return await asyncio.shield(loading)
+            loading = self._loading[key] = asyncio.create_task(load())
+            loading.add_done_callback(lambda _: self._loading.pop(key, None))
+        found: T = await asyncio.shield(loading)
+        return found
 
     async def _load(self, id: str) -> Event | None:
         looked = time.monotonic()
@@ -75,14 +82,14 @@ class Catalogues:
 
     async def catalogue(self, event: Event) -> Catalogue | None:
         known = self._catalogues.get(event.id)
-        if known is None or known.event.version != event.version:
-            census = await self._store.census(event.id)
-            if census is None:
-                return None
-            known = self.learn(census)
+        if known is None or known.event.version < event.version:
+            known = await self._once((event.id, event.version), lambda: self._take(event.id))
         return known
 
-    def learn(self, census: Census) -> Catalogue:
+    async def _take(self, id: str) -> Catalogue | None:
+        census = await self._store.census(id)
+        if census is None:
+            return None
         if len(self._catalogues) >= CATALOGUES_MAX:
             self._catalogues.pop(next(iter(self._catalogues)))
         known = self._catalogues[census.event.id] = Catalogue(
@@ -94,4 +101,4 @@ class Catalogues:
 
     def forget(self, id: str) -> None:
         self._events.pop(id, None)
-        self._loading.pop(id, None)
+        self._loading.pop((id, 0), None)

@@ -139,6 +139,7 @@ async def test_an_unknown_seat_is_unknown_also_beside_a_taken_one(shop):
     assert outcome == Refused(Reason.UNKNOWN_UNIT, seats=("X-1",))
 
 
+@IN_ORDER
 async def test_a_refused_basket_does_not_hinder_the_next_in_its_batch(shop):
     await on_sale(shop)
     outcomes = await asyncio.gather(

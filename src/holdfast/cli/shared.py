@@ -25,6 +25,22 @@ StoreOption = Annotated[
         "Else HOLDFAST_STORE, else store in holdfast.toml, else sqlite:///holdfast.db.",
     ),
 ]
+GateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--gate",
+        metavar="URL",
+        help="What stands before the authority: none, memory:// or redis://host:port/0.",
+    ),
+]
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="Where holds live: authority, two-layer or gate. The latter two need a gate.",
+    ),
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")
 ]

@@ -15,7 +15,9 @@ import typer
 from holdfast.cli.shared import (
     REFUSED,
     Failed,
+    GateOption,
     JsonOption,
+    PolicyOption,
     complain,
     print_json,
     print_pairs,
@@ -64,6 +66,8 @@ def stampede(
     buyers: BuyersOption = 1000,
     seats: SeatsOption = 1,
     store: TrialStoreOption = None,
+    gate: GateOption = None,
+    policy: PolicyOption = None,
     processes: ProcessesOption = 1,
     as_json: JsonOption = False,
     join: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -78,12 +82,14 @@ def stampede(
 
     Example: holdfast stampede --buyers 10000 --seats 5 --store sqlite:///try.db --processes 4
     """
-    settings = _settings(store)
+    settings = _settings(store, gate, policy)
     if join is not None:
         asyncio.run(_join(settings, join, range(first, first + buyers), seats))
         return 0
     if processes > 1 and settings.store == "memory://":
         raise Failed("processes cannot share memory://: add --store sqlite:///stampede.db")
+    if processes > 1 and settings.gate == "memory://":
+        raise Failed("processes cannot share the gate memory://: add --gate redis://host:port/0")
     shares = _shares(buyers, min(processes, buyers))
     result, errors = asyncio.run(_stampede(settings, shares, seats))
     if as_json:
@@ -110,6 +116,7 @@ def print_report(result: Report) -> None:
             ("took", f"{result.elapsed_ms / 1000:.2f} s, {result.rate:,} answers a second"),
             ("waited", f"{result.p50_ms:,.0f} ms (half), {result.p99_ms:,.0f} ms (99 %)"),
             ("store", result.store),
+            ("gate", f"{result.gate}, policy {result.policy}"),
         ]
     )
     if result.oversold:
@@ -147,11 +154,11 @@ def progress(buyers: int) -> Iterator[Callable[[Tally], None] | None]:
         yield on_progress
 
 
-def _settings(store: str | None) -> Settings:
+def _settings(store: str | None, gate: str | None, policy: str | None) -> Settings:
     """A trial must not fill the shop's file unasked: without a word about a store, in memory."""
     if store is None and not configured("store"):
         store = "memory://"
-    return load_settings({"store": store})
+    return load_settings({"store": store, "gate": gate, "policy": policy})
 
 
 def _shares(buyers: int, processes: int) -> list[range]:
@@ -179,7 +186,9 @@ async def _stampede(
             with contextlib.suppress(HoldfastError):
                 await shop.close_event(event)
         found = await lab.count(shop.store, event, seats)
-        return lab.report(tally, found, seats, shop.store.url), tally.errors
+        gate = shop.gate.url if shop.gate else "none"
+        result = lab.report(tally, found, seats, shop.store.url, gate, settings.policy)
+        return result, tally.errors
 
 
 def _shop(settings: Settings) -> Holdfast:
@@ -215,7 +224,12 @@ async def _start(settings: Settings, event: str, share: range, seats: int) -> Pr
         stdout=PIPE,
         stderr=PIPE,
         # Not on the command line, where everybody on the machine could read a password.
-        env={**os.environ, PREFIX + "STORE": settings.store},
+        env={
+            **os.environ,
+            PREFIX + "STORE": settings.store,
+            PREFIX + "GATE": settings.gate,
+            PREFIX + "POLICY": settings.policy,
+        },
     )
 
 

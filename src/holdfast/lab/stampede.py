@@ -251,7 +251,14 @@ class Report(msgspec.Struct, frozen=True):
         return found
 
 
-def report(tally: Tally, found: Found, seats: int, store: str) -> Report:
+def report(
+    tally: Tally,
+    found: Found,
+    seats: int,
+    store: str,
+    gate: str = "none",
+    policy: str = "authority",
+) -> Report:
     return Report(
         buyers=tally.answered,
         seats=seats,
@@ -263,6 +270,8 @@ def report(tally: Tally, found: Found, seats: int, store: str) -> Report:
         p50_ms=tally.percentile_ms(50),
         p99_ms=tally.percentile_ms(99),
         store=store,
+        gate=gate,
+        policy=policy,
     )
 
 

@@ -209,7 +209,7 @@ class Reconciler:
                     for event in wanted:
                         await self._asked(event)
             except (HoldfastError, GateDown) as trouble:
-                log.warning("the gate was not reconciled: %s", trouble)
+                log.info("the gate was not reconciled: %s", trouble)
                 await asyncio.sleep(min(1.0, self._every_seconds))
 
     async def _all(self) -> None:
@@ -229,8 +229,7 @@ class Reconciler:
             else:
                 await self._gate.clear(event)
         except HoldfastError as trouble:
-            log.warning("the gate of %s was not refreshed: %s", event, trouble)
-            self.want(event)
+            log.info("the gate of %s was not refreshed: %s", event, trouble)
 
     def _gated(self, event: Event) -> bool:
         return event.gate and self._catalogues.policy(event) != "authority"
