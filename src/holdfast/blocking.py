@@ -83,6 +83,7 @@ class Holdfast:
     open_event = _blocking(engine.Holdfast.open_event)
     pause_event = _blocking(engine.Holdfast.pause_event)
     close_event = _blocking(engine.Holdfast.close_event)
+    switch_gate = _blocking(engine.Holdfast.switch_gate)
     add_capacity = _blocking(engine.Holdfast.add_capacity)
     withdraw = _blocking(engine.Holdfast.withdraw)
     place_hold = _blocking(engine.Holdfast.place_hold)

@@ -183,6 +183,15 @@ class Holdfast:
         """As paused, but meant for good: the sale is over."""
         return await self.change_event(event, state=EventState.CLOSED)
 
+    async def switch_gate(self, *, on: bool) -> list[str]:
+        """Puts the gate before every event, or passes it by, while selling; which were changed."""
+        changed = []
+        for summary in await self.store.summaries():
+            if summary.event.gate is not on:
+                outcome = await self.change_event(summary.event.id, gate=on)
+                changed += [summary.event.id] if isinstance(outcome, Changed) else []
+        return changed
+
     async def add_capacity(self, event: str, units: Mapping[str, Any]) -> Changed | Refused:
         """Adds `sections`, `seats` and `pools` (described as for a new event), brings withdrawn
         seats back, and adds to the capacity of pools that are there already."""
