@@ -25,7 +25,11 @@ UNSEEN_BY_THE_CORE = {
     "uuid",
 }
 DRIVERS = {
-    "redis": "gates.redis","apsw": "stores.sqlite", "asyncpg": "stores.postgres", "aiomysql": "stores.mysql"}
+    "redis": "gates.redis",
+    "apsw": "stores.sqlite",
+    "asyncpg": "stores.postgres",
+    "aiomysql": "stores.mysql",
+}
 # Hands out addresses of stores; everybody else asks it.
 WIRING = {"wiring"}
 

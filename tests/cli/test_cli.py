@@ -163,6 +163,7 @@ def test_every_fault_of_an_event_is_named_at_once(run, tmp_path):
         ("HOLDFAST_STORE", "oracle://x", "oracle://x"),
         ("HOLDFAST_LANE_MAX", "many", "lane_max"),
         ("HOLDFAST_SQLITE_SYNCHRONOUS", "OFF", "FULL or NORMAL"),
+        ("HOLDFAST_EARLY_RELEASE", "no", "write true or false"),
         ("HOLDFAST_CONFIG", "no.toml", "no.toml"),
         ("HOLDFAST_CONFIG", "broken.toml", "broken.toml"),
     ],

@@ -2,6 +2,8 @@
 after a barrier that does wait. A crash in between loses only what nobody was told."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -136,6 +138,64 @@ async def test_a_crash_loses_nothing_that_was_answered_by_whoever_found_it(serve
         assert found == "no answer" or is_there
         assert await place(two, "mine") == "placed"
         assert await drift(two.store) == []
+
+
+@asynccontextmanager
+async def seen_and_lost(server, begin: Callable[[Holdfast], Any], look: Callable[[Holdfast], Any]):
+    """Two shops. What the one begins is committed, seen by the other, and lost in a crash before
+    anybody was told; the server is back with what was there before. Yields the other."""
+    url = await POSTGRES.created(server)
+    async with shop_at(url) as one, shop_at(url) as two:
+        await one.create_event(plan(rows=1))
+        gate = Gate(one.store)
+        gate.open.clear()
+        begun = asyncio.create_task(begin(one))
+        try:
+            await until(partial(has_waited, gate), "that it is committed")
+            await look(two)
+            kill(server)
+            await restart(server)
+            async with shop_at(url) as three:
+                yield two, three
+                assert await drift(two.store) == []
+        finally:
+            gate.open.set()
+            await asyncio.gather(begun, return_exceptions=True)
+
+
+@pytest.mark.slow
+async def test_a_configuration_that_a_crash_lost_is_not_kept_by_others(server):
+    """Another change gets the same version: the number alone would not tell."""
+
+    def begin(one: Holdfast) -> Any:
+        return one.change_event(E1, prices={"seat": 200})
+
+    async def look(two: Holdfast) -> None:
+        assert said(await two.place_hold(E1, buyer="ann", seats=["nope"])) == "no.unknown_unit"
+        assert two.store._configs[E1].prices["seat"] == 200  # type: ignore[attr-defined]
+
+    async with seen_and_lost(server, begin, look) as (two, three):
+        assert said(await three.change_event(E1, prices={"seat": 300})) == "changed"
+        for shop, seat in ((two, "A-1-1"), (three, "A-1-2")):
+            assert (await held(shop, seats=[seat])).amount == 300
+
+
+@pytest.mark.slow
+async def test_a_house_that_a_crash_lost_is_not_kept_by_others(server):
+    """Another sale gets the same number on the log: the number alone would not tell."""
+
+    def begin(one: Holdfast) -> Any:
+        return one.sell(E1, buyer="rich", seats=[f"A-1-{n}" for n in range(1, 11)])
+
+    async def look(two: Holdfast) -> None:
+        assert said(await two.place_hold(E1, buyer="ann", best=1)) == "no.sold_out"
+
+    async with seen_and_lost(server, begin, look) as (two, three):
+        assert said(await three.sell(E1, buyer="bob", seats=["A-1-1"])) == "confirmed"
+        free = {f"A-1-{n}" for n in range(2, 11)}
+        for shop in (two, three, two):
+            free -= set((await held(shop, best=1)).seats)
+        assert len(free) == 6
 
 
 async def has_waited(gate: Gate) -> bool:

@@ -73,6 +73,44 @@ async def test_a_schema_newer_than_the_program_is_left_alone(database, url, sess
     assert "upgrade holdfast" in await complaint("migrate", "--store", url)
 
 
+@pytest.mark.parametrize("version", [-1, 0, None])
+async def test_a_schema_whose_version_is_lost_is_one_line(database, url, session, version):
+    async with selling(url):
+        pass
+    table = database.table("schema_version")
+    lost = f"UPDATE {table} SET version = {version}" if version is not None else ""
+    await session.execute(lost or f"DELETE FROM {table}")
+    if database.name == "mysql" and version is None:
+        # As after a crash in the middle of making it, which is not one transaction there.
+        assert "schema 0 -> 1" in (await cli("migrate", "--store", url))[1]
+        return
+    for command in (["migrate"], ["check"], ["events", "list"]):
+        assert "does not tell a version: restore it" in await complaint(*command, "--store", url)
+
+
+@pytest.mark.parametrize("what", ["check", "repair"])
+async def test_looking_after_an_empty_database_makes_nothing(database, url, session, what):
+    said = await complaint(what, "--store", url)
+    assert "no Holdfast schema in " in said
+    assert "holdfast migrate makes it" in said
+    assert await session.rows(EVERY_TABLE[database.name]) == []
+
+
+EVERY_TABLE = {
+    "postgres": "SELECT nspname FROM pg_namespace WHERE nspname = 'holdfast'",
+    "mysql": "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
+}
+
+
+async def test_check_lists_events_in_the_order_of_their_ids(url):
+    ids = ["b", "a", "d", "c"]
+    async with audited(url) as shop:
+        for id in ids:
+            await shop.create_event(plan(id=id))
+        await shop.place_hold("a", buyer="ann", best=1)  # its row moves to the end
+        assert list(await shop.store.heads()) == sorted(ids)
+
+
 @pytest.fixture
 def next_version(database, monkeypatch, tmp_path) -> None:
     """A program that has one more migration, which adds a column."""
@@ -160,6 +198,38 @@ async def test_a_database_that_is_not_there_is_one_line(database, what):
     assert "no such database" in await complaint(what, "--store", missing)
 
 
+async def test_an_address_without_a_database_names_the_one_that_was_tried(database, postgres_only):
+    nameless = database.at(database.shared(), "").removesuffix("/")
+    assert 'database "holdfast" does not exist' in await complaint("check", "--store", nameless)
+
+
+READ_ONLY = {
+    "postgres": "ALTER DATABASE {name} SET default_transaction_read_only = on",
+    "mysql": "SET GLOBAL read_only = 1",
+}
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_read_only_says_so(database, killable):
+    url = await database.created(killable)
+    async with selling(url):
+        pass
+    async with database.login(killable, url) as login, database.sessions(url) as (session,):
+        for grant in database.grants(url, login):
+            await session.execute(grant)
+        await session.execute(READ_ONLY[database.name].format(name=url.rpartition("/")[2]))
+        async with shop_at(login) as shop:
+            with pytest.raises(StoreUnavailable, match="takes no writes"):
+                await shop.place_hold(E1, buyer="ann", seats=["A-1-1"])
+        await session.execute(WRITABLE[database.name].format(name=url.rpartition("/")[2]))
+
+
+WRITABLE = {
+    "postgres": "ALTER DATABASE {name} RESET default_transaction_read_only",
+    "mysql": "SET GLOBAL read_only = 0",
+}
+
+
 async def test_a_server_that_does_not_run_is_one_line(database):
     class Nowhere:
         port = free_port()
@@ -175,7 +245,10 @@ async def test_an_address_that_makes_no_sense_is_one_line(database, netloc):
 
 
 async def test_a_user_with_few_rights_can_do_everything_but_migrate(database, url, session, clerk):
-    with pytest.raises(StoreUnavailable):
+    if database.name == "mysql":  # without any right there he could not even connect
+        for grant in database.grants(url, clerk):
+            await session.execute(grant)
+    with pytest.raises(StoreUnavailable, match=r"schema is not there.*owner runs holdfast migrate"):
         async with shop_at(clerk):
             pass
     async with shop_at(url):

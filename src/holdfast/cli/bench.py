@@ -12,13 +12,22 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.shared import StoreOption
 from holdfast.errors import SettingsError
 from holdfast.lab.bench import DATABASE, EMBEDDED, EXTRA, Bench, measurements
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
 
 KNOWN = tuple(dict.fromkeys((*EMBEDDED, *DATABASE, *EXTRA)))
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="sqlite:///shop.db, postgresql://... or mysql://... Without it, files of its own: "
+        "HOLDFAST_STORE and holdfast.toml do not count here.",
+    ),
+]
 
 
 def bench(
@@ -33,7 +42,9 @@ def bench(
     each hold, refusals, several processes, best available.
 
     Without a store on SQLite files, in a folder that is removed afterwards. On a database server it
-    makes new events, and leaves them. Takes about two minutes.
+    makes new events, and leaves them. For baskets, the comparison with one transaction for each
+    hold, it makes and drops two tables holdfast_baseline_*, and needs the right to. Takes about two
+    minutes.
 
     Example: holdfast bench --json
     """

@@ -21,7 +21,7 @@ from holdfast.engine import Holdfast
 from holdfast.settings import load_settings
 from holdfast.upkeep.check import Checked, check_store
 from holdfast.upkeep.repair import Repaired, repair_store
-from holdfast.wiring import make_store
+from holdfast.wiring import has_schema, make_store
 
 EventOption = Annotated[str | None, typer.Option("--event", metavar="ID", help="This event alone.")]
 
@@ -83,24 +83,30 @@ async def _migrate(store: str | None) -> tuple[str, list[str]]:
 
 
 async def _check(store: str | None, event: str | None) -> tuple[str, list[Checked]]:
-    async with _existing(store) as shop:
+    async with await _existing(store) as shop:
         await _find(shop, event)
         return shop.store.url, [checked async for checked in check_store(shop.store, event)]
 
 
 async def _repair(store: str | None, event: str | None) -> tuple[str, list[Repaired]]:
-    async with _existing(store) as shop:
+    async with await _existing(store) as shop:
         await _find(shop, event)
         return shop.store.url, await repair_store(shop.store, event)
 
 
-def _existing(store: str | None) -> Holdfast:
+async def _existing(store: str | None) -> Holdfast:
     """A shop that is there already: opening another would make it, and find it clean."""
-    url = load_settings({"store": store}).store
+    settings = load_settings({"store": store})
+    _find_file(settings.store)
+    if not await has_schema(settings):
+        raise Failed(f"no Holdfast schema in {make_store(settings).url}: holdfast migrate makes it")
+    return Holdfast.open(store, upkeep=False)
+
+
+def _find_file(url: str) -> None:
     path = url.removeprefix("sqlite:///")
     if path not in ("", url) and not Path(path).exists():
         raise Failed(f"there is no file {path}: nothing to look after in {url}")
-    return Holdfast.open(store, upkeep=False)
 
 
 async def _find(shop: Holdfast, event: str | None) -> None:

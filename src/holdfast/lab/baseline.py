@@ -3,29 +3,54 @@ that group commit is measured against, on the same server in the same run."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from holdfast.errors import SettingsError
+from holdfast.errors import SettingsError, StoreError, StoreUnavailable
+from holdfast.settings import Settings
+from holdfast.wiring import make_store
 
 CONNECTIONS = (1, 4, 8, 16, 32)
 SEATS = 200_000
+PATIENCE_SECONDS = 60.0
+FILL_SECONDS = 3600.0
+RIGHTS = (
+    "the comparison makes two tables of its own, holdfast_baseline_*, and needs the right to "
+    "create and drop tables; without it run bench --only group_commit"
+)
 
 Hold = Callable[[int], Awaitable[None]]
 
 
 async def best_rate(url: str, seconds: float) -> tuple[int, float]:
     """The number of connections that holds most in a second, and how many that is."""
-    if url.startswith("postgres"):
-        return await _best_rate(PostgresBaseline(url), seconds)
-    if url.startswith(("mysql:", "mariadb:")):
-        return await _best_rate(MysqlBaseline(url), seconds)
-    raise SettingsError("this comparison needs a database server: --store postgresql://...")
+    if url.startswith(("postgresql:", "postgres:")):
+        kind: type[PostgresBaseline | MysqlBaseline] = PostgresBaseline
+    elif url.startswith(("mysql:", "mariadb:")):
+        kind = MysqlBaseline
+    else:
+        raise SettingsError("this comparison needs a database server: --store postgresql://...")
+    async with opened(url) as store:
+        return await _best_rate(kind(store), seconds)
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Any]:  # a store that has sessions, which the port lacks
+    """The store at the address: its connections know every option that an address may have."""
+    store = make_store(Settings(store=url))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 async def _best_rate(baseline: Any, seconds: float) -> tuple[int, float]:  # one of those below
-    await baseline.prepare()
+    try:
+        await baseline.prepare()
+    except StoreError as cause:
+        raise StoreUnavailable(f"{cause}; {RIGHTS}") from cause
     try:
         rates = []
         for connections in CONNECTIONS:
@@ -54,13 +79,12 @@ async def _rate(baseline: Any, connections: int, seconds: float) -> float:  # as
 
 
 class PostgresBaseline:
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, store: Any) -> None:  # as `opened` gives it
+        self._store = store
         self.next_seat = 0
 
     async def prepare(self) -> None:
-        db = await self._connect()
-        try:
+        async with self._store.session(PATIENCE_SECONDS) as db:
             await db.execute(
                 f"""
                 DROP TABLE IF EXISTS holdfast_baseline_seats, holdfast_baseline_holds;
@@ -71,25 +95,18 @@ class PostgresBaseline:
                 ANALYZE holdfast_baseline_seats;
                 """
             )
-        finally:
-            await db.close()
 
     async def clean(self) -> None:
-        db = await self._connect()
-        try:
+        async with self._store.session(PATIENCE_SECONDS) as db:
             await db.execute("DROP TABLE holdfast_baseline_seats, holdfast_baseline_holds")
-        finally:
-            await db.close()
 
-    def holder(self) -> Any:  # an async context manager that gives a Hold
-        return _Holder(self._connect, self._hold)
+    @asynccontextmanager
+    async def holder(self) -> AsyncIterator[Hold]:
+        """A connection of its own that holds seats one by one."""
+        async with self._store.session(PATIENCE_SECONDS) as db:
+            yield lambda seat: self._hold(db, seat)
 
-    async def _connect(self) -> Any:  # asyncpg is untyped
-        import asyncpg
-
-        return await asyncpg.connect(self._url)
-
-    async def _hold(self, db: Any, seat: int) -> None:
+    async def _hold(self, db: Any, seat: int) -> None:  # asyncpg is untyped
         async with db.transaction():
             await db.execute(
                 "UPDATE holdfast_baseline_seats SET hold = $2 WHERE id = $1 AND hold IS NULL",
@@ -102,8 +119,8 @@ class PostgresBaseline:
 
 
 class MysqlBaseline:
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, store: Any) -> None:  # as `opened` gives it
+        self._store = store
         self.next_seat = 0
 
     async def prepare(self) -> None:
@@ -121,73 +138,32 @@ class MysqlBaseline:
         await self._run("DROP TABLE holdfast_baseline_seats, holdfast_baseline_holds")
 
     async def _run(self, *statements: str) -> None:
-        db = await self._connect()
-        try:
-            async with db.cursor() as cursor:
-                for statement in statements:
-                    await cursor.execute(statement)
+        async with self._store.session(PATIENCE_SECONDS) as db:
+            for statement in statements:
+                await db.execute(statement)
             await db.commit()
-        finally:
-            db.close()
 
-    def holder(self) -> Any:  # an async context manager that gives a Hold
-        return _Holder(self._connect, self._hold)
+    @asynccontextmanager
+    async def holder(self) -> AsyncIterator[Hold]:
+        """A connection of its own that holds seats one by one."""
+        async with self._store.session(PATIENCE_SECONDS) as db:
+            yield lambda seat: self._hold(db, seat)
 
-    async def _connect(self) -> Any:  # aiomysql is untyped
-        from urllib.parse import unquote, urlsplit
-
-        import aiomysql
-
-        parts = urlsplit(self._url)
-        return await aiomysql.connect(
-            host=parts.hostname or "127.0.0.1",
-            port=parts.port or 3306,
-            user=unquote(parts.username or "root"),
-            password=unquote(parts.password or ""),
-            db=parts.path.lstrip("/"),
+    async def _hold(self, db: Any, seat: int) -> None:  # a connection of the store's own kind
+        await db.execute(
+            "UPDATE holdfast_baseline_seats SET hold = %s WHERE id = %s AND hold IS NULL",
+            (f"h{seat}", seat),
         )
-
-    async def _hold(self, db: Any, seat: int) -> None:
-        async with db.cursor() as cursor:
-            await cursor.execute(
-                "UPDATE holdfast_baseline_seats SET hold = %s WHERE id = %s AND hold IS NULL",
-                (f"h{seat}", seat),
-            )
-            await cursor.execute(
-                "INSERT INTO holdfast_baseline_holds VALUES (%s, %s, 'u', NOW(6))",
-                (f"h{seat}", seat),
-            )
+        await db.execute(
+            "INSERT INTO holdfast_baseline_holds VALUES (%s, %s, 'u', NOW(6))", (f"h{seat}", seat)
+        )
         await db.commit()
-
-
-class _Holder:
-    """A connection of its own that holds seats one by one."""
-
-    def __init__(
-        self, connect: Callable[[], Awaitable[Any]], hold: Callable[[Any, int], Awaitable[None]]
-    ) -> None:
-        self._connect = connect
-        self._hold = hold
-
-    async def __aenter__(self) -> Hold:
-        self._db = await self._connect()
-        return lambda seat: self._hold(self._db, seat)
-
-    async def __aexit__(self, *exc: object) -> None:
-        closing = self._db.close()
-        if closing is not None:
-            await closing
 
 
 async def fill_log(url: str, event: str, facts: int) -> None:
     """Puts that many old facts before the event's own, as a long sale would have left them."""
-    import asyncpg
-
-    db = await asyncpg.connect(url)
-    try:
-        await db.execute(
-            "UPDATE holdfast.log SET seq = seq + $2 WHERE event = $1", event, facts, timeout=600
-        )
+    async with opened(url) as store, store.session(FILL_SECONDS) as db:
+        await db.execute("UPDATE holdfast.log SET seq = seq + $2 WHERE event = $1", event, facts)
         await db.execute(
             """
             INSERT INTO holdfast.log (event, seq, type, at_ms, data)
@@ -196,10 +172,7 @@ async def fill_log(url: str, event: str, facts: int) -> None:
             """,
             event,
             facts,
-            timeout=3600,
         )
         await db.execute(
             "UPDATE holdfast.counters SET seq = seq + $2 WHERE event = $1", event, facts
         )
-    finally:
-        await db.close()

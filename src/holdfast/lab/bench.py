@@ -177,21 +177,22 @@ class Bench:
 
     async def large_event(self) -> Result:
         """Hold and release in a small event and in one a hundred times as large, in turns."""
-        sizes = {"10,000": self._scaled(10_000, 1_000), "1,000,000": self._scaled(1_000_000, 1_000)}
-        rates: dict[str, list[float]] = {name: [] for name in sizes}
+        sizes = (self._scaled(10_000, 1_000), self._scaled(1_000_000, 1_000))
+        rates: dict[int, list[float]] = {seats: [] for seats in sizes}
         async with Holdfast.open(self._url(), upkeep=False) as shop:
-            events = {name: self._event("size") for name in sizes}
-            for name, seats in sizes.items():
-                self._progress(f"an event of {name} seats is being made")
-                await new_event(shop, events[name], seats)
+            events = {seats: self._event("size") for seats in sizes}
+            for seats, event in events.items():
+                self._progress(f"an event of {seats:,} seats is being made")
+                await new_event(shop, event, seats)
             for turn in range(ROUNDS):
-                for name, seats in sizes.items():
-                    self._progress(f"hold and release among {name}, round {turn + 1}")
-                    rates[name].append(await hold_and_release(shop, events[name], seats))
-        medians = {name: statistics.median(each) for name, each in rates.items()}
+                for seats, event in events.items():
+                    self._progress(f"hold and release among {seats:,}, round {turn + 1}")
+                    rates[seats].append(await hold_and_release(shop, event, seats))
+        small, large = (statistics.median(each) for each in rates.values())
         return {
-            **{f"pairs_per_second_of_{name}": round(each) for name, each in medians.items()},
-            "ratio": round(medians["1,000,000"] / medians["10,000"], 2),
+            f"pairs_per_second_of_{sizes[0]:,}": round(small),
+            f"pairs_per_second_of_{sizes[1]:,}": round(large),
+            "ratio": round(large / small, 2),
         }
 
     async def long_log(self) -> Result:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -11,16 +12,21 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import aiomysql
 from pymysql.constants import CLIENT, FIELD_TYPE
 
-from holdfast.errors import SettingsError, StoreUnavailable
+from holdfast.errors import SettingsError, StoreBusy, StoreUnavailable
 from holdfast.settings import Settings
-from holdfast.stores.mysql.errors import DRIVER
+from holdfast.stores.mysql.errors import DRIVER, FULL, code_of, said
 from holdfast.stores.rows import Row
 
 PATIENCE_SECONDS = 1.0
 """How much longer than a statement may take we wait for a server that does not answer at all."""
 IDLE_SECONDS = 30
 """The server closes a connection that says nothing for so long, and rolls back what it had begun:
-the locks of a process that froze, or whose network went away, end then."""
+the locks of a process that froze, or whose network went away, end then. MariaDB ends them sooner,
+by a limit of its own for transactions."""
+AUDIT_SECONDS = 60
+"""For reading all of an event, between the statements that read it."""
+REFUSED_SECONDS = 0.5
+"""For so long we do without a connection that the server did not admit, before we ask again."""
 FRESH_SECONDS = 1.0
 """A connection used within this time is trusted; an older one is asked first."""
 STREAM_ROWS = 2_000
@@ -55,6 +61,7 @@ class Connection:
         self.patience_seconds = settings.statement_timeout_ms / 1000 + PATIENCE_SECONDS
         self._cursor: aiomysql.Cursor | None = None
         self._begun = False
+        self._spent = False
         self.used_at = asyncio.get_running_loop().time()
 
     async def rows(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
@@ -112,6 +119,16 @@ class Connection:
             more = len(page) == STREAM_ROWS
         return rows
 
+    async def limit_idle(self, seconds: int) -> None:
+        """How long a transaction may be idle before the server ends it, with all its locks."""
+        if self.mariadb:  # MySQL has no such limit, only that of IDLE_SECONDS
+            await self.execute("SET SESSION idle_transaction_timeout = %s", (seconds,))
+
+    async def take_time(self) -> None:
+        """For one who computes for long between two statements. Not used again afterwards."""
+        self._spent = True
+        await self.limit_idle(AUDIT_SECONDS)
+
     async def commit(self) -> None:
         await self.send("COMMIT")
         self._begun = False
@@ -131,7 +148,7 @@ class Connection:
     @property
     def reusable(self) -> bool:
         """Whether its last transaction came to its end, and the line is still there."""
-        return not self._begun and not self._raw.closed
+        return not (self._begun or self._spent or self._raw.closed)
 
     def close(self) -> None:
         """At once, without a word: the server rolls back whatever was begun."""
@@ -155,33 +172,61 @@ class Connection:
         return self._cursor
 
 
+class Full(StoreBusy):
+    """The server admits no more connections for now."""
+
+
 class Pool:
-    """A few connections, each handed out to one user at a time."""
+    """A few connections, each handed out to one user at a time. Where the server admits fewer than
+    `most`, one that is there already is waited for; a pool that is not `patient` raises Full."""
 
     def __init__(
-        self, connect: Callable[[], Awaitable[Connection]], most: int, settings: Settings
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        most: int,
+        settings: Settings,
+        *,
+        patient: bool = True,
     ) -> None:
         self._connect = connect
         self._places = asyncio.Semaphore(most)
         self._wait_seconds = settings.connect_timeout_seconds
+        self._patient = patient
         self._idle: list[Connection] = []
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Kept for the next user if it is reusable afterwards, else closed."""
+        db = await self._taken()
         try:
-            async with asyncio.timeout(self._wait_seconds):
-                await self._places.acquire()
-        except TimeoutError as cause:
-            raise StoreUnavailable("no connection to the database is free") from cause
-        try:
-            db = await self._take()
-            try:
-                yield db
-            finally:
-                self.give(db)
+            yield db
         finally:
+            self.give(db)
             self._places.release()
+
+    async def _taken(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._wait_seconds
+        refused: BaseException | None = None
+        while True:
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._places.acquire()
+            except TimeoutError as cause:
+                if refused is not None:
+                    raise Full(_no_more(refused)) from refused
+                raise StoreUnavailable("no connection to the database is free") from cause
+            try:
+                return await self._take()
+            except BaseException as cause:
+                if code_of(cause) not in FULL or not self._patient:
+                    self._places.release()
+                    if code_of(cause) in FULL:
+                        raise Full(_no_more(cause)) from cause
+                    raise
+                # Its place is out of use for a while.
+                refused = cause
+                loop.call_later(REFUSED_SECONDS, self._places.release)
 
     def give(self, db: Connection) -> None:
         if db.reusable:
@@ -210,6 +255,10 @@ class Pool:
         return await self._connect()
 
 
+def _no_more(cause: BaseException) -> str:
+    return f"the server admits no more connections: {said(cause)}"
+
+
 async def connect(
     url: str, shown: str, settings: Settings, *, autocommit: bool = False
 ) -> Connection:
@@ -232,6 +281,7 @@ async def connect(
             await raw.ping(reconnect=True)
             db = Connection(raw, settings, autocommit=autocommit)
             await db.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            await db.limit_idle(math.ceil(settings.statement_timeout_ms / 1000))
             if options["ssl"] is not None:
                 await _check_tls(db, shown)
             await db.rollback()
@@ -276,12 +326,20 @@ def _options(url: str, shown: str) -> dict[str, Any]:  # keyword arguments of ai
     )
     try:
         parts = urlsplit(url)
-        port = parts.port or 3306
     except ValueError:
         raise unusable from None
-    database = unquote(parts.path.removeprefix("/"))
-    if not parts.hostname or not database or "/" in database:
+    try:
+        port = 3306 if parts.port is None else parts.port
+    except ValueError:
+        port = 0
+    database = parts.path.removeprefix("/")
+    # An @ after the host is one of a password with a /, ? or # before it.
+    if not parts.hostname or not re.fullmatch("[^/@]+", database) or "@" in parts.query:
         raise unusable
+    if parts.fragment:
+        raise unusable
+    if not port:
+        raise SettingsError(f"{shown}: the port must be a number from 1 to 65535")
     extra = dict(parse_qsl(parts.query, keep_blank_values=True))
     if odd := sorted(set(extra) - set(OPTIONS)):
         known = ", ".join(OPTIONS)
@@ -291,7 +349,7 @@ def _options(url: str, shown: str) -> dict[str, Any]:  # keyword arguments of ai
         "port": port,
         "user": unquote(parts.username or "root"),
         "password": unquote(parts.password or ""),
-        "db": database,
+        "db": unquote(database),
         "unix_socket": extra.get("unix_socket"),
         "ssl": _tls(extra, shown),
     }

@@ -37,6 +37,13 @@ UNREACHED = {2002, 2003}
 LACKING = {1044, 1142, 1143, 1227, 1370}
 """The user may not do this: in the database, on a table, on a column, at all, in a routine."""
 
+FULL = {
+    1040,  # too many connections
+    1203,  # of this user: the server's max_user_connections
+    1226,  # of this user: his own MAX_USER_CONNECTIONS
+}
+"""The server admits no more connections for now."""
+
 DUPLICATE = 1062
 WRONG_PASSWORD = {1045, 1698}
 NO_DATABASE = 1049
@@ -117,6 +124,8 @@ def _translation(url: str, cause: Exception) -> StoreError:
         return StoreUnavailable(f"{url}: the user lacks a right: {said(cause)}")
     if code in NOT_HERE:
         return StoreUnavailable(f"{url} takes no writes: {said(cause)}")
+    if code in FULL:
+        return StoreUnavailable(f"{url} admits no more connections: {said(cause)}")
     if lost(cause):
         return StoreUnavailable(f"{url} cannot be reached: {said(cause)}")
     return StoreUnavailable(f"{url}: {said(cause)}")

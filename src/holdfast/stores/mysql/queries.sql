@@ -335,7 +335,7 @@ SELECT event FROM holdfast_counters c WHERE EXISTS (
 ORDER BY event;
 
 -- name: heads
-SELECT event, seq FROM holdfast_counters;
+SELECT event, seq FROM holdfast_counters ORDER BY event;
 
 -- name: pulse
 -- One number for all events; it grows with whatever is committed.

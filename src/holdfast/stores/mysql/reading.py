@@ -8,7 +8,7 @@ from holdfast.domain.model import Claim, Millis
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Tally
 from holdfast.stores.houses import Reading
-from holdfast.stores.mysql.connections import Connection, Pool
+from holdfast.stores.mysql.connections import Connection, Full, Pool
 from holdfast.stores.rows import (
     Row,
     to_claim,
@@ -103,7 +103,10 @@ class Reader:
                 unlocked = await self._lockable("unlocked_holds", keys)
                 return [to_hold(row) for row in await self._by_keys("dead_holds", unlocked)]
             case What.PROBE:
-                return await self._unlocked("unlocked_seats", keys)
+                try:
+                    return await self._unlocked("unlocked_seats", keys)
+                except Full:  # nobody can tell, so the seats that were locked are waited for
+                    return []
             case _:
                 raise AssertionError(want)
 
@@ -132,7 +135,12 @@ class Reader:
     async def _lockable(self, query: str, keys: Sequence[str]) -> Sequence[str]:
         """Where SKIP LOCKED has to be kept away from locked rows, those that have none. What others
         lock between the two is still passed over."""
-        return await self._unlocked(query, keys) if self._db.mariadb else keys
+        if not self._db.mariadb:
+            return keys
+        try:
+            return await self._unlocked(query, keys)
+        except Full:  # without a scout the worst is a deadlock, and the batch is run again
+            return keys
 
     async def _unlocked(self, query: str, keys: Sequence[str]) -> list[str]:
         share = "LOCK IN SHARE MODE" if self._db.mariadb else "FOR SHARE"

@@ -9,6 +9,7 @@ SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, str] = {1: "schema.sql"}
 """Each version and the file that leads to it from the one before. DDL commits at once on these
 servers: a process may die in the middle of a file, so every statement in it may be run again."""
+UNKNOWN = -1
 
 STEP_SECONDS = 3600.0
 """A step may rebuild a table of many millions of rows."""
@@ -31,11 +32,14 @@ SET_VERSION = "REPLACE INTO holdfast_schema_version (id, version) VALUES (1, %s)
 
 
 async def version(db: Connection) -> int:
-    """0 where there is no schema yet."""
+    """0 where there is no schema yet, or its making was interrupted; UNKNOWN where its version is
+    lost."""
     if await db.one(HAS_TABLE) == (0,):
         return 0
     row = await db.one("SELECT version FROM holdfast_schema_version")
-    return int(row[0]) if row else 0
+    if row is None:
+        return 0
+    return int(row[0]) if row[0] > 0 else UNKNOWN
 
 
 async def migrate(db: Connection) -> list[str]:
@@ -54,7 +58,7 @@ async def _run_missing(db: Connection) -> list[str]:
     found = await version(db)
     if found == 0:
         await db.execute(VERSION_TABLE)
-    while found < SCHEMA_VERSION:
+    while found != UNKNOWN and found < SCHEMA_VERSION:
         for statement in statements(MIGRATIONS[found + 1]):
             await db.execute(statement)
         await db.execute(SET_VERSION, (found + 1,))
@@ -71,6 +75,11 @@ def statements(file: str) -> list[str]:
 
 
 def compare(found: int, url: str) -> None:
+    if found == UNKNOWN:
+        raise SchemaMismatch(
+            f"{url}: the table holdfast_schema_version does not tell a version: restore it, "
+            "or drop the tables holdfast_... to begin anew"
+        )
     if found > SCHEMA_VERSION:
         raise SchemaMismatch(
             f"{url} has schema {found}, newer than this program's {SCHEMA_VERSION}: "

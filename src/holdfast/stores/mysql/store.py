@@ -2,7 +2,6 @@
 database's clock, and no lock that outlives a batch."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,10 +19,11 @@ from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError,
 from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
+from holdfast.stores.addresses import without_secrets
 from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.mysql import schema
 from holdfast.stores.mysql.connections import Connection, Pool, connect
-from holdfast.stores.mysql.errors import DRIVER, lost, said, translated
+from holdfast.stores.mysql.errors import DRIVER, LACKING, code_of, lost, said, translated
 from holdfast.stores.mysql.reading import SQL, Reader, by_keys, server_clock
 from holdfast.stores.mysql.writing import Writer
 from holdfast.stores.rows import (
@@ -51,14 +51,14 @@ class MysqlStore:
     one_lane = False
 
     def __init__(self, url: str, settings: Settings, clock: Clock | None = None) -> None:
-        self.url = without_password(url)
+        self.url = without_secrets(url)
         self._dsn = url
         self._settings = settings
         self._clock = clock
         self._houses = Houses()
         self._configs: dict[str, Event] = {}
         self._pool: Pool | None = None
-        self._scouts = Pool(self._connect_scout, 1, settings)
+        self._scouts = Pool(self._connect_scout, 1, settings, patient=False)
 
     async def open(self) -> None:
         with translated(self.url):
@@ -66,12 +66,23 @@ class MysqlStore:
             try:
                 found = await schema.version(db)
                 if found == 0:
-                    await schema.migrate(db)
+                    await self._make_schema(db)
                 else:
                     schema.compare(found, self.url)
             finally:
                 await db.quit()
         self._pool = Pool(self._connect, self._settings.pool_max, self._settings)
+
+    async def _make_schema(self, db: Connection) -> None:
+        try:
+            await schema.migrate(db)
+        except DRIVER as cause:
+            if code_of(cause) not in LACKING:
+                raise
+            raise StoreUnavailable(
+                f"{self.url}: the schema is not there, or not for this user to see: its owner runs "
+                f"holdfast migrate and grants the rights ({said(cause)})"
+            ) from cause
 
     async def _connect(self) -> Connection:
         return await connect(self._dsn, self.url, self._settings)
@@ -92,6 +103,23 @@ class MysqlStore:
                 done = await schema.migrate(db)
                 schema.compare(await schema.version(db), self.url)
                 return done
+            finally:
+                await db.quit()
+
+    async def has_schema(self) -> bool:
+        """Looks, and makes nothing."""
+        async with self.session(self._settings.connect_timeout_seconds) as db:
+            return await schema.version(db) != 0
+
+    @asynccontextmanager
+    async def session(self, patience_seconds: float) -> AsyncIterator[Connection]:
+        """A connection beside the pool's, for those who look or measure. What the driver raises is
+        translated."""
+        with translated(self.url):
+            db = await self._connect()
+            db.patience_seconds = patience_seconds
+            try:
+                yield db
             finally:
                 await db.quit()
 
@@ -302,6 +330,7 @@ class MysqlStore:
 
     async def census(self, event: str) -> Census | None:
         async with self._snapshot() as db:
+            await db.take_time()
             return await self._census(db, event)
 
     async def _census(self, db: Connection, event: str) -> Census | None:
@@ -335,6 +364,7 @@ class MysqlStore:
     async def mend(self, event: str) -> list[str]:
         with translated(self.url):
             async with self._transaction() as db:
+                await db.take_time()
                 for rows in ("seats", "pools", "holds", "counter"):
                     await db.stream(SQL[f"mend_lock_{rows}"], (event,))
                 census = await self._census(db, event)
@@ -353,12 +383,3 @@ async def _abandon(db: Connection) -> None:
         await db.rollback()
     except DRIVER:
         db.close()
-
-
-def without_password(url: str) -> str:
-    """Whatever the address looks like: it is shown where it makes no sense, too."""
-    scheme, _, rest = url.partition("://")
-    login, at, place = rest.rpartition("@")
-    user, colon, _ = login.partition(":")
-    shown = f"{scheme}://{user}:***{at}{place}" if colon else url
-    return re.sub(r"(password=)[^&]*", r"\1***", shown)

@@ -14,7 +14,10 @@ NOTHING = "\x1e"
 
 def literal(values: Sequence[Any]) -> str:  # texts, or numbers, or flags; any of them may be None
     if not isinstance(next((value for value in values if value is not None), None), str):
-        return "{" + repr([*values])[1:-1].replace("None", "NULL") + "}"
+        text = repr([*values])
+        if "<" in text:  # a number that has a name: <Size.TWO: 2>
+            text = repr([None if value is None else int(value) for value in values])
+        return "{" + text[1:-1].replace("None", "NULL") + "}"
     text = BETWEEN.join([NOTHING if value is None else value for value in values])
     if text.count(BETWEEN) != len(values) - 1 or text.count(NOTHING) != values.count(None):
         raise ValueError("a text has a control character in it")

@@ -65,9 +65,14 @@ def translated(url: str) -> Iterator[None]:
     except asyncpg.InvalidAuthorizationSpecificationError as cause:
         raise StoreUnavailable(f"{url}: this user may not connect: {said(cause)}") from cause
     except asyncpg.InvalidCatalogNameError as cause:
-        raise StoreUnavailable(f"{url}: there is no such database: create it first") from cause
+        why = "create it first, or name another in the address"
+        raise StoreUnavailable(f"{url}: there is no such database: {said(cause)}: {why}") from cause
     except asyncpg.InsufficientPrivilegeError as cause:
         raise StoreUnavailable(f"{url}: the user lacks a right: {said(cause)}") from cause
+    except asyncpg.ReadOnlySQLTransactionError as cause:  # 25006, a standby or after a failover
+        raise StoreUnavailable(f"{url} takes no writes: {said(cause)}") from cause
+    except asyncpg.TooManyConnectionsError as cause:
+        raise StoreUnavailable(f"{url} admits no more connections: {said(cause)}") from cause
     except LOST as cause:
         why = said(cause) or "no answer in time"
         raise StoreUnavailable(f"{url} cannot be reached: {why}") from cause

@@ -372,7 +372,7 @@ WHERE c.event = n.event;
 SELECT pg_logical_emit_message(true, 'holdfast', '');
 
 -- name: heads
-SELECT event, seq FROM holdfast.counters;
+SELECT event, seq FROM holdfast.counters ORDER BY event;
 
 -- name: strays
 -- Events of which some rows are there but not their own: the event, and its counter.

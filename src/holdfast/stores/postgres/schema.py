@@ -8,6 +8,7 @@ from holdfast.stores.postgres.errors import Connection
 SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, str] = {1: "schema.sql"}
 """Each version and the file that leads to it from the one before."""
+UNKNOWN = -1
 
 # One process at a time, whoever comes first; the others find the work done.
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('holdfast migrate'))"
@@ -18,12 +19,14 @@ CREATE TABLE IF NOT EXISTS holdfast.schema_version (version integer NOT NULL)
 
 
 async def version(db: Connection) -> int:
-    """0 where there is no schema yet."""
+    """0 where there is no schema yet, UNKNOWN where its version is lost."""
     # A look into the catalogue itself: to_regclass remembers, within a session, what was not there.
     there = "SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename = $2"
     if not await db.fetchval(there, "holdfast", "schema_version"):
         return 0
-    return int(await db.fetchval("SELECT max(version) FROM holdfast.schema_version") or 0)
+    found = await db.fetchval("SELECT max(version) FROM holdfast.schema_version")
+    # Made and filled in one transaction: an empty table is not one that is about to be filled.
+    return int(found) if found and found > 0 else UNKNOWN
 
 
 async def migrate(db: Connection) -> list[str]:
@@ -34,7 +37,7 @@ async def migrate(db: Connection) -> list[str]:
         found = await version(db)
         if found == 0:
             await db.execute(VERSION_TABLE)
-        while found < SCHEMA_VERSION:
+        while found != UNKNOWN and found < SCHEMA_VERSION:
             steps = (files(__package__) / MIGRATIONS[found + 1]).read_text(encoding="utf-8")
             await db.execute(steps)
             await db.execute("DELETE FROM holdfast.schema_version")
@@ -45,6 +48,11 @@ async def migrate(db: Connection) -> list[str]:
 
 
 def compare(found: int, url: str) -> None:
+    if found == UNKNOWN:
+        raise SchemaMismatch(
+            f"{url}: the table holdfast.schema_version does not tell a version: restore it, "
+            "or drop the schema holdfast to begin anew"
+        )
     if found > SCHEMA_VERSION:
         raise SchemaMismatch(
             f"{url} has schema {found}, newer than this program's {SCHEMA_VERSION}: "

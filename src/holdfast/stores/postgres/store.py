@@ -3,7 +3,6 @@ clock, and no lock that outlives a batch."""
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,8 +21,10 @@ from holdfast.errors import CommitUnknown, SettingsError, StoreBusy, StoreError,
 from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async
+from holdfast.stores.addresses import without_secrets
 from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.postgres import schema
+from holdfast.stores.postgres.address import check_address, unusable
 from holdfast.stores.postgres.arrays import columns, literal
 from holdfast.stores.postgres.barrier import Barrier, Evidence
 from holdfast.stores.postgres.errors import LOST, Connection, said, translated
@@ -54,13 +55,16 @@ MIGRATE_SECONDS = 3600.0
 """For a step of a migration, which may have to walk through large tables."""
 PATIENCE_SECONDS = 1.0
 """How much longer than the server's own limit we wait for a server that does not answer at all."""
+REFUSED_SECONDS = 0.5
+"""For so long we do without a connection that the server did not admit, before we ask again."""
 
 
 class PostgresStore:
     one_lane = False
 
     def __init__(self, url: str, settings: Settings, clock: Clock | None = None) -> None:
-        self.url = without_password(url)
+        self.url = without_secrets(url)
+        check_address(url, self.url)
         self._dsn = url
         self._settings = settings
         self._clock = clock
@@ -69,6 +73,7 @@ class PostgresStore:
         self._configs: dict[str, Event] = {}
         self._server_started: object = None
         self._pool: asyncpg.Pool | None = None
+        self._places = asyncio.Semaphore(settings.pool_max)
         self._barrier = Barrier(self._flush)
         self._barrier_db: Connection | None = None
         self._wakeups = Wakeups(self._connect)
@@ -96,17 +101,41 @@ class PostgresStore:
             finally:
                 await db.close()
             if found == 0:
-                await self.migrate()
+                await self._make_schema()
             else:
                 schema.compare(found, self.url)
+            # From none: a pool that has to keep some logs a traceback whenever the server is away.
             self._pool = await asyncpg.create_pool(
                 self._dsn,
-                min_size=1,
+                min_size=0,
                 max_size=self._settings.pool_max,
                 reset=_no_reset,
                 **self._options(),
             )
+            await self._first_connections(self._pool)
         self._wakeups.start(listening=not self.pooled)
+
+    async def _first_connections(self, pool: "asyncpg.Pool") -> None:
+        """One for batches and one for the barrier, before either may have all that a server with
+        few connections admits."""
+        try:
+            await pool.release(await pool.acquire())
+            if self._settings.early_release:
+                self._barrier_db = await self._connect()
+        except asyncpg.TooManyConnectionsError:
+            pass  # there is one at least, or there will be: whoever needs it waits for it
+        except BaseException:
+            pool.terminate()
+            raise
+
+    async def _make_schema(self) -> None:
+        try:
+            await self._migrate()
+        except asyncpg.InsufficientPrivilegeError as cause:
+            raise StoreUnavailable(
+                f"{self.url}: the schema is not there: its owner runs holdfast migrate; "
+                f"this user may not ({said(cause)})"
+            ) from cause
 
     def _options(self) -> dict[str, Any]:  # keyword arguments of asyncpg.connect
         patience = self._settings.statement_timeout_ms / 1000 + PATIENCE_SECONDS
@@ -118,8 +147,10 @@ class PostgresStore:
     async def _connect(self, **more: Any) -> Connection:  # more options, as above
         try:
             return await asyncpg.connect(self._dsn, **{**self._options(), **more})
-        except (ValueError, OverflowError, asyncpg.ClientConfigurationError) as cause:
+        except asyncpg.ClientConfigurationError as cause:
             raise SettingsError(f"{self.url} is not a PostgreSQL address: {cause}") from cause
+        except (ValueError, OverflowError):
+            raise unusable(self.url) from None
 
     async def close(self) -> None:
         await self._wakeups.stop()
@@ -130,11 +161,30 @@ class PostgresStore:
 
     async def migrate(self) -> list[str]:
         with translated(self.url):
-            db = await self._connect(command_timeout=MIGRATE_SECONDS)
+            return await self._migrate()
+
+    async def _migrate(self) -> list[str]:
+        db = await self._connect(command_timeout=MIGRATE_SECONDS)
+        try:
+            done = await schema.migrate(db)
+            schema.compare(await schema.version(db), self.url)
+            return done
+        finally:
+            await db.close()
+
+    async def has_schema(self) -> bool:
+        """Looks, and makes nothing."""
+        async with self.session(self._settings.connect_timeout_seconds) as db:
+            return await schema.version(db) != 0
+
+    @asynccontextmanager
+    async def session(self, patience_seconds: float) -> AsyncIterator[Connection]:
+        """A connection beside the pool's, for those who look or measure. What the driver raises is
+        translated."""
+        with translated(self.url):
+            db = await self._connect(command_timeout=patience_seconds)
             try:
-                done = await schema.migrate(db)
-                schema.compare(await schema.version(db), self.url)
-                return done
+                yield db
             finally:
                 await db.close()
 
@@ -236,15 +286,13 @@ class PostgresStore:
     async def _flush(self, evidence: Sequence[Evidence]) -> set[Evidence]:
         """The barrier: a commit of its own connection that waits for the disk."""
         try:
-            if self._barrier_db is None or self._barrier_db.is_closed():
-                self._barrier_db = await self._connect()
-            db = self._barrier_db
-            # Whatever the server's own default is, this one waits for the disk.
-            await db.execute(f"BEGIN; {FLUSH}; {SQL['barrier']}")
-            rows = await db.fetch(SQL["evidence"], *columns(evidence)) if evidence else []
-            found = {Evidence(*row) for row in rows}
-            await db.execute("COMMIT")
-        except (*LOST, asyncpg.PostgresError) as cause:
+            async with self._barrier_connection() as db:
+                # Whatever the server's own default is, this one waits for the disk.
+                await db.execute(f"BEGIN; {FLUSH}; {SQL['barrier']}")
+                rows = await db.fetch(SQL["evidence"], *columns(evidence)) if evidence else []
+                found = {Evidence(*row) for row in rows}
+                await db.execute("COMMIT")
+        except (*LOST, asyncpg.PostgresError, StoreError) as cause:
             if self._barrier_db is not None:
                 self._barrier_db.terminate()
             await self._distrust()
@@ -252,34 +300,77 @@ class PostgresStore:
         return found
 
     @asynccontextmanager
+    async def _barrier_connection(self) -> AsyncIterator[Connection]:
+        """Its own; where the server admits no more, one of the pool's."""
+        if self._barrier_db is None or self._barrier_db.is_closed():
+            try:
+                self._barrier_db = await self._connect()
+            except asyncpg.TooManyConnectionsError:
+                async with self._acquired() as db:
+                    try:
+                        yield db
+                    except BaseException:
+                        _drop(db)
+                        raise
+                return
+        yield self._barrier_db
+
+    @asynccontextmanager
+    async def _acquired(self) -> AsyncIterator[Any]:  # a connection, as a pool hands it out
+        pool = self._opened()
+        db = await self._acquire(pool)
+        try:
+            yield db
+        finally:
+            try:
+                await pool.release(db)
+            finally:
+                self._places.release()
+
+    async def _acquire(self, pool: "asyncpg.Pool") -> Any:  # as above
+        """Where the server admits fewer than `pool_max`, one that is there already is waited for:
+        the place of the one that was refused is out of use for a while."""
+        loop = asyncio.get_running_loop()
+        refused: asyncpg.TooManyConnectionsError | None = None
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout_seconds):
+                while True:
+                    await self._places.acquire()
+                    try:
+                        return await pool.acquire()
+                    except asyncpg.TooManyConnectionsError as cause:
+                        refused = cause
+                        loop.call_later(REFUSED_SECONDS, self._places.release)
+                    except BaseException:
+                        self._places.release()
+                        raise
+        except TimeoutError as cause:
+            if refused is not None:
+                text = f"{self.url} admits no more connections: {said(refused)}"
+                raise StoreBusy(text) from refused
+            if pool.get_size() == pool.get_max_size() and not pool.get_idle_size():
+                busy = f"{self.url}: all {pool.get_size()} connections are busy"
+                raise StoreBusy(busy) from cause
+            raise StoreUnavailable(f"{self.url}: no connection in time") from cause
+
+    @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Connection]:
         """A connection in a transaction. Lost before its commit, it surely changed nothing, and
         the batch may run again on another."""
-        pool = self._opened()
-        try:
-            async with asyncio.timeout(self._settings.connect_timeout_seconds):
-                db: Any = await pool.acquire()
-        except TimeoutError as cause:
-            if pool.get_size() == pool.get_max_size() and not pool.get_idle_size():
-                raise StoreBusy(
-                    f"{self.url}: all {pool.get_size()} connections are busy"
-                ) from cause
-            raise StoreUnavailable(f"{self.url}: no connection in time") from cause
-        try:
-            await db.execute(self._begin)
-            yield db
-        except (StoreError, asyncio.CancelledError):
-            await _abandon(db)
-            raise
-        except LOST as cause:
-            _drop(db)
-            await self._distrust()
-            raise StoreBusy(f"{self.url}: the connection was lost: {cause}") from cause
-        except BaseException:
-            await _abandon(db)
-            raise
-        finally:
-            await pool.release(db)
+        async with self._acquired() as db:
+            try:
+                await db.execute(self._begin)
+                yield db
+            except (StoreError, asyncio.CancelledError):
+                await _abandon(db)
+                raise
+            except LOST as cause:
+                _drop(db)
+                await self._distrust()
+                raise StoreBusy(f"{self.url}: the connection was lost: {cause}") from cause
+            except BaseException:
+                await _abandon(db)
+                raise
 
     async def _distrust(self) -> None:
         """One connection was lost: the idle ones probably are as well, and each would be waited for
@@ -311,7 +402,7 @@ class PostgresStore:
         """Everything read inside is of one moment."""
         with translated(self.url):
             async with (
-                self._opened().acquire() as db,
+                self._acquired() as db,
                 db.transaction(isolation="repeatable_read", readonly=True),
             ):
                 now = self._clock() if self._clock else await db.fetchval(SQL["now"])
@@ -459,12 +550,3 @@ HARMLESS = (
 
 def _harmless(answer: Answer) -> bool:
     return isinstance(answer.outcome, Refused) and answer.outcome.reason in HARMLESS
-
-
-def without_password(url: str) -> str:
-    """Whatever the address looks like: it is shown where it makes no sense, too."""
-    scheme, _, rest = url.partition("://")
-    login, at, place = rest.rpartition("@")
-    user, colon, _ = login.partition(":")
-    shown = f"{scheme}://{user}:***{at}{place}" if colon else url
-    return re.sub(r"(password=)[^&]*", r"\1***", shown)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import asyncpg
 
-from holdfast.stores.postgres.errors import LOST, Connection
+from holdfast.stores.postgres.errors import LOST, Connection, said
 
 CHANNEL = "holdfast"
 RECONNECT_SECONDS = 1.0
@@ -26,6 +26,7 @@ class Wakeups:
         self._pending = asyncio.Event()
         self._heard = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._told = ""
 
     def start(self, *, listening: bool) -> None:
         """Through a pooler nobody can listen, so nobody is notified either."""
@@ -56,11 +57,14 @@ class Wakeups:
             try:
                 await self._serve()
             except (*LOST, asyncpg.PostgresError) as trouble:
-                log.warning("wake-ups are interrupted: %s", trouble)
+                if said(trouble) != self._told:
+                    self._told = said(trouble)
+                    log.warning("wake-ups are interrupted: %s", self._told)
                 await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _serve(self) -> None:
         self._db = await self._connect()
+        self._told = ""
         try:
             await self._db.add_listener(CHANNEL, lambda *_: self._heard.set())
             # A connection that is cut says so: the next NOTIFY fails, and a new one is made.
