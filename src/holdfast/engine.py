@@ -236,10 +236,14 @@ class Holdfast:
         with _checking() as faults:
             ask = read_ask(faults, seats, best, pools, channels)
             buyer = faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
-            local = self._ids.new() if id is None else faults.caller_id("id", id)
+            local = None if id is None else faults.caller_id("id", id)
             _check_cap(faults, cap)
-        hold = public_id(event, local)
         repeatable = id is not None or idempotency_key is not None
+        self._lanes.check_open()
+        known = isinstance(event, str) and not repeatable
+        if known and (no := self._front.remembered(event, buyer, ask)):
+            return no
+        hold = public_id(event, local or self._ids.new())
         command = PlaceHold(
             id=self._key(idempotency_key, f"place:{hold}"),
             event=event,

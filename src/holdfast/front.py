@@ -136,11 +136,14 @@ class Front:
             self._refusals.forget(command.event)
         return answer
 
+    def remembered(self, event: str, buyer: str, ask: Ask) -> Refused | None:
+        """The refusal of a moment ago, for an ask of named seats only and under an id of ours: the
+        caller's own may be a repetition, which has to be answered as the first time."""
+        if self._refusals is None or ask.best or ask.pools:
+            return None
+        return self._refusals.refuse(event, buyer, ask.seats)
+
     async def _place(self, command: PlaceHold) -> Answer:
-        if self._refusals is not None and _plain(command):
-            refused = self._refusals.refuse(command.event, command.buyer, command.ask.seats)
-            if refused is not None:
-                return Answer(refused)
         if self._keeper is None:
             return await self._decided(command)
         event = await self._catalogues.event(command.event)
@@ -339,13 +342,6 @@ OPENING = (Released, Cancelled, Changed, Expired)
 def _claim(id: str, buyer: str, ask: Ask) -> Owned:
     kind, keep_ms = Kind.CLAIM, CLAIM_MS
     return Owned(id=id, buyer=buyer, seats=ask.seats, pools=ask.pools, kind=kind, keep_ms=keep_ms)
-
-
-def _plain(command: PlaceHold) -> bool:
-    """Named seats only, and under an id of ours: the caller's own may be a repetition, which has
-    to be answered as the first time."""
-    ask = command.ask
-    return not (command.digest or ask.best or ask.pools)
 
 
 def _refusal(verdict: Clash | Short, command: PlaceHold) -> Answer | None:

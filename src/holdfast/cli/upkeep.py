@@ -9,7 +9,9 @@ import typer
 from holdfast.cli.shared import (
     DRIFT,
     Failed,
+    GateOption,
     JsonOption,
+    PolicyOption,
     StoreOption,
     print_json,
     print_table,
@@ -20,9 +22,12 @@ from holdfast.domain.outcomes import Reason, Refused
 from holdfast.engine import Holdfast
 from holdfast.settings import load_settings
 from holdfast.upkeep.check import Checked, check_store
+from holdfast.upkeep.reconcile import Mended
 from holdfast.upkeep.repair import Repaired, repair_store
 from holdfast.wiring import has_schema, make_store
 
+Named = dict[str, str | None]
+"""Settings that were given on the command line."""
 EventOption = Annotated[str | None, typer.Option("--event", metavar="ID", help="This event alone.")]
 
 
@@ -38,39 +43,62 @@ def migrate(store: StoreOption = None) -> None:
         say(f"{url}: up to date, nothing to do")
 
 
-def check(store: StoreOption = None, event: EventOption = None, as_json: JsonOption = False) -> int:
-    """Audit a store; exit code 3 when something differs.
+def check(
+    store: StoreOption = None,
+    gate: GateOption = None,
+    policy: PolicyOption = None,
+    event: EventOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Audit a store, and its gate; exit code 3 when something differs.
 
     Recomputes every counter and every unit from orders, holds and the log, and lists each
-    difference. It changes nothing and may run while sales go on.
+    difference. With a gate, what that keeps is compared with the store. It changes nothing and may
+    run while sales go on.
 
     Example: holdfast check --store sqlite:///shop.db
     """
-    url, checked = asyncio.run(_check(store, event))
+    named = {"store": store, "gate": gate, "policy": policy}
+    url, checked, gates = asyncio.run(_check(named, event))
     drift = sum(len(each.drift) for each in checked)
+    gate_drift = sum(each.found for each in gates)
+    clean = not drift and not gate_drift
     if as_json:
-        print_json({"store": url, "clean": not drift, "drift": drift, "events": checked})
+        found = {"store": url, "clean": clean, "drift": drift, "events": checked}
+        print_json({**found, "gate_drift": gate_drift, "gates": gates})
     else:
         _print_checked(url, checked, drift)
-    return DRIFT if drift else 0
+        for line in (line for each in gates for line in each.lines):
+            say(f"gate   {line}", "red")
+        if gate_drift:
+            say("`holdfast repair --gate URL` mends the gate; so does the next reconciliation")
+    return 0 if clean else DRIFT
 
 
-def repair(store: StoreOption = None, event: EventOption = None) -> int:
-    """Fix what check found, from the orders and holds.
+def repair(
+    store: StoreOption = None,
+    gate: GateOption = None,
+    policy: PolicyOption = None,
+    event: EventOption = None,
+) -> int:
+    """Fix what check found, from the orders and holds; and the gate, from the store.
 
     Orders and holds themselves are never changed. Exit code 0 when all is well afterwards, 3 when
     something is left that only a person can decide, such as two orders for one seat.
 
     Example: holdfast repair --store sqlite:///shop.db
     """
-    url, repaired = asyncio.run(_repair(store, event))
+    named = {"store": store, "gate": gate, "policy": policy}
+    url, repaired, gates = asyncio.run(_repair(named, event))
+    for line in (line for each in gates for line in each.lines):
+        say(f"fixed  {line}", "green")
     for each in repaired:
         for fixed in each.fixed:
             say(f"fixed  {fixed}", "green")
         for drift in each.left:
             say(f"left   {drift}", "red")
     left = sum(len(each.left) for each in repaired)
-    if not repaired:
+    if not repaired and not any(each.found for each in gates):
         say(f"{url}: nothing to repair", "green")
     elif left:
         say("What is left only a person can decide, such as which of two buyers keeps a seat.")
@@ -82,25 +110,29 @@ async def _migrate(store: str | None) -> tuple[str, list[str]]:
     return migrated.url, await migrated.migrate()
 
 
-async def _check(store: str | None, event: str | None) -> tuple[str, list[Checked]]:
-    async with await _existing(store) as shop:
+async def _check(named: Named, event: str | None) -> tuple[str, list[Checked], list[Mended]]:
+    async with await _existing(named) as shop:
         await _find(shop, event)
-        return shop.store.url, [checked async for checked in check_store(shop.store, event)]
+        checked = [checked async for checked in check_store(shop.store, event)]
+        gates = await shop.reconciler.differences(event) if shop.reconciler else []
+        return shop.store.url, checked, gates
 
 
-async def _repair(store: str | None, event: str | None) -> tuple[str, list[Repaired]]:
-    async with await _existing(store) as shop:
+async def _repair(named: Named, event: str | None) -> tuple[str, list[Repaired], list[Mended]]:
+    async with await _existing(named) as shop:
         await _find(shop, event)
-        return shop.store.url, await repair_store(shop.store, event)
+        repaired = await repair_store(shop.store, event)
+        gates = await shop.reconciler.round(event) if shop.reconciler else []
+        return shop.store.url, repaired, gates
 
 
-async def _existing(store: str | None) -> Holdfast:
+async def _existing(named: Named) -> Holdfast:
     """A shop that is there already: opening another would make it, and find it clean."""
-    settings = load_settings({"store": store})
+    settings = load_settings(named)
     _find_file(settings.store)
     if not await has_schema(settings):
         raise Failed(f"no Holdfast schema in {make_store(settings).url}: holdfast migrate makes it")
-    return Holdfast.open(store, upkeep=False)
+    return Holdfast.open(**named, upkeep=False)
 
 
 def _find_file(url: str) -> None:

@@ -36,9 +36,15 @@ class Bench:
     store it runs on SQLite files in the folder; in a store, every event it makes is a new one."""
 
     def __init__(
-        self, store: str | None, folder: Path, progress: Progress, scale: float = 1.0
+        self,
+        store: str | None,
+        folder: Path,
+        progress: Progress,
+        scale: float = 1.0,
+        gate: str | None = None,
     ) -> None:
         self._store = store
+        self._gate = gate
         self._folder = folder
         self._progress = progress
         self._scale = scale
@@ -120,10 +126,11 @@ class Bench:
         return {"holds_per_second": round(holds / elapsed), "buyers": TASKS}
 
     async def refusals(self) -> Result:
-        """A crowd that is refused: how fast, and what it leaves behind in memory."""
+        """A crowd that the authority refuses, without the cache: how fast, and what it leaves
+        behind in memory."""
         asks = self._scaled(1_000_000, 50_000)
         event = self._event("hot")
-        async with Holdfast.open(self._url(), upkeep=False) as shop:
+        async with Holdfast.open(self._url(), upkeep=False, refusal_cache=False) as shop:
             await new_event(shop, event, 1)
             await shop.place_hold(event, buyer="first", seats=["A-1-1"])
             await refuse(shop, event, min(asks, 50_000))
@@ -232,8 +239,49 @@ class Bench:
             result[f"choice_worst_ms_{percent}_percent_sold"] = round(max(later), 3)
         return result
 
+    async def gate(self) -> Result:
+        """A hot seat with gate and refusal cache against neither; holds under each policy."""
+        if self._gate is None:
+            raise SettingsError("gate measures a gate: name one with --gate redis://host:port/0")
+        holds, asks = self._scaled(20_000, 2_000), self._scaled(100_000, 10_000)
+        none: dict[str, Any] = {"gate": "none", "policy": "authority"}
+        gated = {"gate": self._gate, "gate_timeout_ms": 1_000}
+        setups = {
+            "authority": none,
+            "two_layer": {**gated, "policy": "two-layer"},
+            "gate": {**gated, "policy": "gate"},
+        }
+        rates: dict[str, list[float]] = {name: [] for name in setups}
+        bare, refused = [], []
+        for turn in range(ROUNDS):
+            self._progress(f"gate, round {turn + 1} of {ROUNDS}")
+            bare.append(await self._refusal_rate(asks, **none, refusal_cache=False))
+            refused.append(await self._refusal_rate(asks, **setups["two_layer"]))
+            for name, settings in setups.items():
+                rates[name].append(await self._hold_rate(holds, lambda _: 1, **settings))
+        medians = {name: statistics.median(each) for name, each in rates.items()}
+        slow, fast = statistics.median(bare), statistics.median(refused)
+        return {
+            "refusals_per_second_without": round(slow),
+            "refusals_per_second_with_gate_and_cache": round(fast),
+            "ratio_of_refusals": round(fast / slow, 1),
+            **{f"holds_per_second_{name}": round(each) for name, each in medians.items()},
+            "two_layer_to_authority": round(medians["two_layer"] / medians["authority"], 2),
+            "gate_to_two_layer": round(medians["gate"] / medians["two_layer"], 2),
+        }
+
+    async def _refusal_rate(self, asks: int, **settings: Any) -> float:
+        event = self._event("hot")
+        async with Holdfast.open(self._url(), upkeep=False, **settings) as shop:
+            await new_event(shop, event, 1)
+            await shop.place_hold(event, buyer="first", seats=["A-1-1"])
+            await refuse(shop, event, 5 * TASKS)
+            started = time.perf_counter()
+            await refuse(shop, event, asks)
+            return asks / (time.perf_counter() - started)
+
     async def _hold_rate(
-        self, holds: int, seats_of: Callable[[int], int], **settings: int
+        self, holds: int, seats_of: Callable[[int], int], **settings: Any
     ) -> float:
         """Holds a second, by a thousand tasks at once; the n-th of `seats_of(n)` seats."""
         event = self._event("rate")
@@ -257,13 +305,14 @@ DATABASE = (
     *("baskets", "hot_pool", "group_commit", "refusals", "processes", "paced"),
     *("large_event", "best_available"),
 )
-EXTRA = ("long_log",)
-"""Only when asked for by name: it writes gigabytes."""
+EXTRA = ("long_log", "gate")
+"""Only when asked for: by name, for it writes gigabytes; by naming a gate."""
 
 
-def measurements(store: str | None) -> tuple[str, ...]:
+def measurements(store: str | None, gate: str | None) -> tuple[str, ...]:
     embedded = store is None or store.startswith(("sqlite:", "memory:"))
-    return EMBEDDED if embedded else DATABASE
+    names = EMBEDDED if embedded else DATABASE
+    return (*names, "gate") if gate else names
 
 
 async def refuse(shop: Holdfast, event: str, asks: int) -> None:

@@ -34,6 +34,7 @@ from holdfast.ports import Gate, Store
 
 OPS_MAX = 250
 LEASE = "reconcile"
+SETTLE_SECONDS = 0.5
 TOLERANCE_MS = 2_000
 """Two clocks and a round trip may lie between two deadlines that are the same."""
 
@@ -135,6 +136,17 @@ async def reconcile(store: Store, gate: Gate, event: str, *, mend: bool = True) 
     return mended
 
 
+def both(first: Mended, second: Mended) -> Mended:
+    """What was so at both times."""
+    return Mended(
+        first.event,
+        [id for id in first.missing if id in second.missing],
+        [id for id in first.orphans if id in second.orphans],
+        first.stock and second.stock,
+        min(first.counters, second.counters),
+    )
+
+
 class Reconciler:
     """Every so often all events that have a gate, and at once those that somebody wants."""
 
@@ -173,16 +185,26 @@ class Reconciler:
         self._wanted.add(event or "")
         self._wake.set()
 
-    async def round(self) -> list[Mended]:
-        """All events that have a gate; what differed."""
+    async def round(self, only: str | None = None) -> list[Mended]:
+        """All events that have a gate, or the one; what differed."""
+        mended = [await self.one(event) for event in await self._events(only)]
+        return [each for each in mended if each is not None and each.found]
+
+    async def differences(self, only: str | None = None) -> list[Mended]:
+        """What differs, mending nothing. Sales go on, so it counts only if it is still so after a
+        moment."""
         found = []
-        for event in await self._catalogues.all():
-            if not self._gated(event):
-                continue
-            mended = await self.one(event.id)
-            if mended is not None and mended.found:
-                found.append(mended)
-        return found
+        for event in await self._events(only):
+            first = await reconcile(self._store, self._gate, event, mend=False)
+            if first is not None and first.found:
+                await asyncio.sleep(SETTLE_SECONDS)
+                second = await reconcile(self._store, self._gate, event, mend=False)
+                found += [both(first, second)] if second is not None else []
+        return [each for each in found if each.found]
+
+    async def _events(self, only: str | None) -> list[str]:
+        events = await self._catalogues.all()
+        return [each.id for each in events if self._gated(each) and only in (None, each.id)]
 
     async def one(self, event: str) -> Mended | None:
         mended = await reconcile(self._store, self._gate, event)
