@@ -88,7 +88,8 @@ def needed(make: Callable[[], T]) -> T:
 
 def pytest_collection_modifyitems(config, items) -> None:
     """What a test says of some policies only is not run under the others."""
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         mark = item.get_closest_marker("policies")
         setup = item.callspec.params.get("setup") if mark and hasattr(item, "callspec") else None
@@ -134,11 +135,11 @@ COVERING = [
 ]
 """Each store, each policy and each gate, and most pairs; all of them are in the soak."""
 REST = [
-    setup
+    Setup(store, policy, gate)
     for store in STORES
     for policy in ("two-layer", "gate")
     for gate in ("memory", "redis")
-    if (setup := Setup(store, policy, gate)) not in COVERING
+    if (store, policy, gate) not in COVERING
 ]
 
 
@@ -156,7 +157,8 @@ EVERY_SETUP = [
 
 @pytest.fixture(params=EVERY_SETUP)
 def setup(request) -> Setup:
-    return request.param
+    chosen: Setup = request.param
+    return chosen
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ Best available is chosen by the authority, from what nobody has as a courtesy, a
 once; so is an ask under the caller's own id or key, whose answer has to be remembered for a day.
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -64,7 +65,7 @@ OVERLAY_MS = 200
 ROUNDS_MAX = 3
 
 Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold
-Submit = Callable[[Command], Awaitable[Answer]]
+Submit = Callable[[Event, Command], Awaitable[Answer]]
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -98,6 +99,7 @@ class Courtesies:
         self._known: OrderedDict[str, Courtesy] = OrderedDict()
         """Those placed here: should the gate lose one, its units are still known."""
         self._skew_ms: Millis = 0
+        self._moves = 0
         self._overlays: dict[str, tuple[Millis, list[Owned]]] = {}
 
     async def place(self, event: Event, command: PlaceHold) -> Answer | None:
@@ -167,12 +169,17 @@ class Courtesies:
             if isinstance(decision.outcome, Refused) or not decision.facts:
                 return Answer(decision.outcome, now_ms=now)
             pays = isinstance(command, PayHold | ConfirmHold)
-            if there and not await self._fence(event, command, courtesy, decision, now):
+            fenced = await self._fence(event, command, courtesy, decision, now) if there else None
+            if fenced is False:
                 continue  # somebody else was there meanwhile: decide anew
-            if pays or command.digest or not there:
+            if pays or command.digest or fenced is None:
                 # Payment begins, or the answer has to be remembered for a day, or the gate does not
                 # answer or has lost it: from now on the hold is the authority's.
-                return await self._hand_over(event, command, courtesy, now)
+                answer = await self._hand_over(event, command, courtesy, now)
+                given_back = isinstance(decision.outcome, Released)
+                if given_back and isinstance(answer.outcome, Refused):
+                    return Answer(decision.outcome, now_ms=now)  # he has what he wanted
+                return answer
             assert isinstance(decision.outcome, Extended | Released)
             note = replace(courtesy.note, extensions=decision.outcome.hold.extensions)
             self._remember(Courtesy(decision.outcome.hold, note))
@@ -189,8 +196,9 @@ class Courtesies:
 
     async def _fence(
         self, event: Event, command: Follows, courtesy: Courtesy, decision: Decision, now: Millis
-    ) -> bool:
-        """Changes it in the gate, if it is still the version that was decided on."""
+    ) -> bool | None:
+        """Changes it in the gate, if it is still the version that was decided on. None: nobody
+        knows, for the gate does not answer."""
         hold = courtesy.hold
         op: Op = Free(hold.id, hold.version)
         if command.digest or not isinstance(command, ReleaseHold):
@@ -206,20 +214,23 @@ class Courtesies:
             op = Keep(hold.id, Kind.COURTESY, after.soft_ms - now, hold.version, text)
         done = await self._keeper.ask(event.id, event.version, op)
         self.moved(event.id)
-        return not isinstance(done, Done) or done.changed
+        return done.changed if isinstance(done, Done) else None
 
     async def _hand_over(
         self, event: Event, command: Follows, courtesy: Courtesy, now: Millis
-    ) -> Answer | None:
+    ) -> Answer:
+        """Makes it the authority's, and lets that decide."""
         paying = isinstance(command, PayHold | ConfirmHold)
         adopted = await self._adopt(event, courtesy, now, paying=paying)
-        if not isinstance(adopted.outcome, Placed):
+        there = isinstance(adopted.outcome, Refused) and adopted.outcome.reason is Reason.EXISTS
+        if not isinstance(adopted.outcome, Placed) and not there:
             return adopted
-        hold = adopted.outcome.hold
-        if isinstance(command, PayHold) and not command.digest and hold.state is HoldState.PAYING:
+        hold = adopted.outcome.hold if isinstance(adopted.outcome, Placed) else courtesy.hold
+        fresh = not there and not adopted.replayed and hold.state is HoldState.PAYING
+        if isinstance(command, PayHold) and not command.digest and fresh:
             return Answer(Paying(hold), now_ms=adopted.now_ms)
         # The fence was looked at; what the authority has is one step further.
-        return await self._submit(replace(command, hold=hold.id, version=None))
+        return await self._submit(event, replace(command, hold=hold.id, version=None))
 
     async def _adopt(
         self, event: Event, courtesy: Courtesy, now: Millis, *, paying: bool
@@ -227,6 +238,7 @@ class Courtesies:
         """One guarded write makes it a hold of the authority's, or the authority refuses it."""
         hold, note = courtesy.hold, courtesy.note
         answer = await self._submit(
+            event,
             PlaceHold(
                 id=f"adopt:{hold.id}:{paying}",
                 event=event.id,
@@ -240,17 +252,19 @@ class Courtesies:
                 extensions=hold.extensions,
                 amount=hold.amount,
                 digest=digest("adopt", hold.id, paying),
-            )
+            ),
         )
-        self._known.pop(hold.id, None)
-        self.moved(event.id)
-        if isinstance(answer.outcome, Placed):
-            placed = answer.outcome.hold
-            keep_ms = placed.until_ms - (answer.now_ms or placed.placed_ms)
-            await self._keeper.ask(event.id, event.version, Keep(hold.id, Kind.HELD, keep_ms))
-        else:
+        self.over(event.id, hold.id)
+        no = isinstance(answer.outcome, Refused) and answer.outcome.reason is not Reason.EXISTS
+        if no:
             await self._keeper.ask(event.id, event.version, Free(hold.id))
         return answer
+
+    async def any_of(self, event: Event, owners: Iterable[str]) -> bool:
+        """Whether one of these is a courtesy."""
+        finds = [self._keeper.ask(event.id, event.version, Find(id)) for id in owners]
+        found = [each.owned for each in await asyncio.gather(*finds) if isinstance(each, Found)]
+        return any(each is not None and each.kind is Kind.COURTESY for each in found)
 
     async def _find(self, event: Event, id: str) -> tuple[Courtesy | None, Millis, bool]:
         """The courtesy, the gate's time, and whether the gate has it still."""
@@ -290,17 +304,25 @@ class Courtesies:
         """All courtesies of an event, a moment old at most."""
         at, owned = self._overlays.get(event, (0, []))
         if not 0 <= self._clock() - at <= OVERLAY_MS:
+            moves = self._moves
             snapshot = await self._keeper.snapshot(event)
             kept = snapshot.owners if snapshot else []
             owned = [each.owned for each in kept if each.owned.kind is Kind.COURTESY]
             if len(self._overlays) > 1_000:
                 self._overlays.clear()
-            self._overlays[event] = (self._clock(), owned)
+            if moves == self._moves:
+                self._overlays[event] = (self._clock(), owned)
         return owned
 
     def moved(self, event: str) -> None:
         """What is known of its courtesies is old."""
         self._overlays.pop(event, None)
+        self._moves += 1
+
+    def over(self, event: str, id: str) -> None:
+        """It is a courtesy no more."""
+        self._known.pop(id, None)
+        self.moved(event)
 
     async def move_out(self, event: Event) -> int:
         """Makes all courtesies holds of the authority's, and admits no new ones; how many."""

@@ -100,7 +100,7 @@ class Front:
         self._catalogues = catalogues
         self._clock = clock
         self._ids = Ids()
-        self.courtesies = Courtesies(keeper, self._decided, catalogues, clock) if keeper else None
+        self.courtesies = Courtesies(keeper, self._settled, catalogues, clock) if keeper else None
         self.reconcile: Reconcile | None = None
 
     async def submit(self, command: Command) -> Answer:
@@ -120,6 +120,10 @@ class Front:
             answer = await courtesies.follow(event, command)
             if answer is not None:
                 return answer
+        return await self._settled(event, command)
+
+    async def _settled(self, event: Event, command: Command) -> Answer:
+        """The authority's answer, of which the gate is told."""
         answer = await self._decided(command)
         await self._tell(event, command, answer)
         return answer
@@ -174,10 +178,16 @@ class Front:
         if not isinstance(answer.outcome, Placed) or not command.ask.best or command.digest:
             return True
         assert self._keeper is not None
+        assert self.courtesies is not None
         hold = answer.outcome.hold
         claim = Claim(held(hold, hold.until_ms - answer.now_ms))
         verdict = await self._keeper.ask(event.id, event.version, claim)
         if not isinstance(verdict, Clash):
+            return True
+        owners = {owner for _, owner, *_ in verdict.seats}
+        if not await self.courtesies.any_of(event, owners):
+            # The gate is wrong about them: here the authority's word counts.
+            await self._keeper.ask(event.id, event.version, Mark(claim.owned))
             return True
         await self._decided(ReleaseHold(id=self._ids.new(), event=event.id, hold=hold.id))
         return False
@@ -195,9 +205,9 @@ class Front:
         """A sale without a prior hold. Who has a courtesy is not passed over."""
         if self.courtesies is not None and (no := await self.courtesies.sellable(event, command)):
             return Answer(no)
-        command = await self._beside(event, command)
-        answer = await self._decided(command)
-        await self._tell(event, command, answer)
+        answer = await self._settled(event, await self._beside(event, command))
+        if self.courtesies is not None and isinstance(answer.outcome, Confirmed) and command.hold:
+            self.courtesies.over(event.id, command.hold)
         return answer
 
     def _gated(self, event: Event | None) -> str:
@@ -268,9 +278,11 @@ class Front:
     ) -> None:
         """What the gate should know of what the authority has decided."""
         assert self._keeper is not None
-        if self._gated(event) == "authority" or answer.replayed:
+        policy = self._gated(event)
+        if policy == "authority" or (answer.replayed and not claimed):
             return
-        if self._gated(event) == "gate" and isinstance(command, PlaceHold) and command.ask.best:
+        chosen = isinstance(command, PlaceHold) and command.ask.best and not command.digest
+        if policy == "gate" and chosen:
             return  # it is claimed there, not marked: see `_undisturbed`
         for op in _news(command, answer, claimed):
             await self._keeper.ask(event.id, event.version, op)
@@ -369,6 +381,8 @@ def _news(command: Command, answer: Answer, claimed: bool) -> list[Op]:
             if hold.id != command.hold:
                 return [Free(command.hold)] if claimed else []  # his own hold back
             keep_ms = hold.until_ms - now
+            if answer.replayed and now - hold.placed_ms > CLAIM_MS:
+                return [Free(hold.id)]  # an old answer given again; what became of it is not known
             return [Keep(hold.id, Kind.HELD, keep_ms)] if claimed else [Mark(held(hold, keep_ms))]
         case Refused() if claimed and isinstance(command, PlaceHold):
             return [Free(command.hold)]

@@ -156,6 +156,8 @@ class Refusals:
             for entry in page:
                 watched.cursor = entry.seq
                 if entry.type in OPENING:
+                    # An answer that is on its way already may be of before.
+                    watched.since_ms = self._clock()
                     for seat in entry.data.get("seats", ()):
                         self._entries -= watched.seats.pop(seat, None) is not None
                 elif entry.type == facts.EVENT_CHANGED:
@@ -173,4 +175,6 @@ class Refusals:
             except HoldfastError as trouble:
                 # Entries do not count until the log can be read again.
                 log.debug("the log was not read: %s", trouble)
+            except Exception:
+                log.exception("the log was not read")
             await asyncio.sleep(READ_SECONDS)

@@ -83,21 +83,21 @@ def run(shelf: Shelf, commands: Sequence[Command]) -> Batch:
         yield from _foresee(shelf, shelf.house, commands, now)
     answers = []
     for command in commands:
-        answer = _replay(shelf, command)
+        answer = _replay(shelf, command, now)
         if answer is None:
             answer = yield from _decide(shelf, command, now)
         answers.append(answer)
     return answers
 
 
-def _replay(shelf: Shelf, command: Command) -> Answer | None:
+def _replay(shelf: Shelf, command: Command, now: Millis) -> Answer | None:
     """The first answer, if the command has been here before."""
     record = shelf.records.get(command.id)
     if record is None:
         return None
     if record.digest != command.digest:
         return Answer(Refused(Reason.IDEMPOTENCY_MISMATCH, command.id))
-    return Answer(record.outcome, replayed=True)
+    return Answer(record.outcome, replayed=True, now_ms=now)
 
 
 def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Sequence[Any], Answer]:

@@ -38,7 +38,9 @@ def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decisi
         return Decision(Placed(made) if ours else Refused(Reason.EXISTS, made.id))
     if own := _own(shelf, command, now):
         return Decision(Placed(own))
-    if no := not_on_sale(event) or over_cap(shelf, event, command, now):
+    # What is only copied from a gate was admitted there.
+    copied = command.keep_ms is not None and not command.paying
+    if not copied and (no := not_on_sale(event) or over_cap(shelf, event, command, now)):
         return Decision(no)
     basket = pick(shelf, event, ask, now, command.apart)
     if isinstance(basket, Refused):

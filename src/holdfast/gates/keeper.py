@@ -127,9 +127,10 @@ class Keeper:
         except TimeoutError:
             self._fail(f"no answer within {1000 * seconds:g} ms")
             raise GateDown(self._down) from None
-        except GateDown as failure:
-            self._fail(str(failure))
-            raise
+        except Exception as failure:
+            # Whatever it is: nobody may wait for a verdict that does not come.
+            self._fail(str(failure) or type(failure).__name__)
+            raise GateDown(self._down) from failure
         finally:
             self._trying = False
         if self._down:

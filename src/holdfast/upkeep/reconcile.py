@@ -29,7 +29,7 @@ from holdfast.domain.gating import (
 )
 from holdfast.domain.model import FOREVER_MS, Event
 from holdfast.domain.views import Census
-from holdfast.errors import GateDown, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.ports import Gate, Store
 
 OPS_MAX = 250
@@ -81,17 +81,18 @@ def compare(before: Snapshot, census: Census) -> tuple[Mended, list[Op]]:
     want = wanted(census)
     have = {kept.owned.id: kept.owned for kept in before.owners}
     missing = [each for id, each in want.items() if not _same(have.get(id), each, before)]
-    mirrored = [id for id, each in have.items() if each.kind is Kind.HELD]
+    # A courtesy that the authority knows was handed over to it.
+    closed = {hold.id for hold in census.holds} - want.keys()
+    mirrored = [id for id, each in have.items() if each.kind is Kind.HELD or id in closed]
     orphans = [id for id in mirrored if id not in want]
-    ops: list[Op] = [Free(id, unless_after_ms=before.now_ms) for id in orphans]
+    counts, ops = _miscounts(before)
+    if census.event.flash_sale:
+        # In a flash sale nobody meddles with counters.
+        counts, ops = 0, []
+    ops += [Free(id, unless_after_ms=before.now_ms) for id in orphans]
     ops += [Mark(each) for each in missing]
-    counts, adjusting = _miscounts(before)
     stock = {pool.id: pool.capacity for pool in census.pools}
     restock = before.version != census.event.version or stock != before.stock
-    if census.event.flash_sale and before.version:
-        # In a flash sale nobody meddles with counters.
-        counts, adjusting, restock = 0, [], False
-    ops += adjusting
     if restock:
         ops.append(Stock(stock))
     return Mended(census.event.id, [e.id for e in missing], orphans, restock, counts), ops
@@ -187,8 +188,16 @@ class Reconciler:
 
     async def round(self, only: str | None = None) -> list[Mended]:
         """All events that have a gate, or the one; what differed."""
-        mended = [await self.one(event) for event in await self._events(only)]
-        return [each for each in mended if each is not None and each.found]
+        found = []
+        for event in await self._events(only):
+            try:
+                mended = await self.one(event)
+            except HoldfastError as trouble:
+                # One event's trouble is its own.
+                log.warning("the gate of %s was not reconciled: %s", event, trouble)
+            else:
+                found += [mended] if mended is not None and mended.found else []
+        return found
 
     async def differences(self, only: str | None = None) -> list[Mended]:
         """What differs, mending nothing. Sales go on, so it counts only if it is still so after a
@@ -224,20 +233,23 @@ class Reconciler:
             self._wake.clear()
             wanted, self._wanted = self._wanted, set()
             try:
-                if "" in wanted or (periodic and loop.time() >= due):
+                if periodic and loop.time() >= due:
                     due = loop.time() + self._every_seconds
-                    await self._all()
-                else:
-                    for event in wanted:
-                        await self._asked(event)
-            except (HoldfastError, GateDown) as trouble:
+                    await self._all(LEASE, self._every_seconds)
+                if "" in wanted:
+                    await self._all(f"{LEASE}:all", 1.0)
+                for event in wanted - {""}:
+                    await self._asked(event)
+            except HoldfastError as trouble:
                 log.info("the gate was not reconciled: %s", trouble)
                 await asyncio.sleep(min(1.0, self._every_seconds))
+            except Exception:
+                log.exception("the gate was not reconciled")
+                await asyncio.sleep(min(1.0, self._every_seconds))
 
-    async def _all(self) -> None:
+    async def _all(self, lease: str, seconds: float) -> None:
         """One process at a time does it."""
-        lease_ms = int(1000 * self._every_seconds)
-        if self._up() and await self._gate.lease(LEASE, self._holder, lease_ms):
+        if self._up() and await self._gate.lease(lease, self._holder, int(1000 * seconds)):
             await self.round()
 
     async def refresh(self, event: str, *, wanted: bool = False) -> None:
