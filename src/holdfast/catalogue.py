@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.domain.commands import PlaceHold
-from holdfast.domain.model import Event, EventState
+from holdfast.domain.model import Event, EventState, Hold, Millis
 from holdfast.ports import Store
 
 T = TypeVar("T")
@@ -53,6 +53,10 @@ class Catalogues:
         """The event's own, else the deployment's."""
         return (event.policy if event is not None else None) or self._policy
 
+    def gated(self, event: Event | None) -> str:
+        """The policy, if the gate stands before the event; else the authority's."""
+        return self.policy(event) if event is not None and event.gate else "authority"
+
     async def event(self, id: str) -> Event | None:
         known = self._events.get(id)
         if known is not None and time.monotonic() - known[0] < AGE_SECONDS:
@@ -64,9 +68,17 @@ class Catalogues:
         loading = self._loading.get(key)
         if loading is None:
             loading = self._loading[key] = asyncio.create_task(load())
-            loading.add_done_callback(lambda _: self._loading.pop(key, None))
+            loading.add_done_callback(lambda task: self._loaded(key, task))
         found: T = await asyncio.shield(loading)
         return found
+
+    def _loaded(self, key: tuple[str, int], task: "asyncio.Task[Any]") -> None:  # as above
+        if self._loading.get(key) is task:
+            del self._loading[key]
+
+    async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
+        """The authority's word about a hold, and its time."""
+        return await self._store.hold(event, id)
 
     async def _load(self, id: str) -> Event | None:
         looked = time.monotonic()
@@ -74,7 +86,8 @@ class Catalogues:
         event = found[0].event if found else None
         if len(self._events) >= EVENTS_MAX:
             self._events.clear()
-        self._events[id] = (looked, event)
+        if self._loading.get((id, 0)) is asyncio.current_task():
+            self._events[id] = (looked, event)  # else it was changed meanwhile
         return event
 
     async def all(self) -> list[Event]:

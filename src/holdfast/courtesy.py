@@ -10,6 +10,7 @@ once; so is an ask under the caller's own id or key, whose answer has to be reme
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -62,7 +63,14 @@ from holdfast.ids import digest
 
 REMEMBERED_MAX = 50_000
 OVERLAY_MS = 200
+GONE = (Reason.TAKEN, Reason.SOLD_OUT, Reason.INSUFFICIENT, Reason.UNKNOWN_UNIT)
+"""After these nobody keeps the units for him any more. An event that is paused may open again."""
 ROUNDS_MAX = 3
+MOVED_TOGETHER = 200
+MOVE_PATIENCE = 50.0
+"""Times the time that a verdict may take: nobody is waiting but the operator."""
+
+log = logging.getLogger("holdfast.gate")
 
 Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold
 Submit = Callable[[Event, Command], Awaitable[Answer]]
@@ -78,6 +86,8 @@ class Note(msgspec.Struct, frozen=True):
     channels: tuple[str, ...] = ()
     cap: int | None = None
     extensions: int = 0
+    paying: bool = False
+    """It is being handed over to the authority, which is asked first from then on."""
 
 
 class Courtesy(msgspec.Struct):
@@ -85,7 +95,15 @@ class Courtesy(msgspec.Struct):
     note: Note
 
 
-_read_note = msgspec.json.Decoder(Note).decode
+_note_decoder = msgspec.json.Decoder(Note)
+
+
+def _read_note(owned: Owned) -> Note | None:
+    """None if it is not ours: then nobody can pay for it, and it ends by its deadline."""
+    try:
+        return _note_decoder.decode(owned.note)
+    except msgspec.MsgspecError:
+        return None
 
 
 class Courtesies:
@@ -99,8 +117,8 @@ class Courtesies:
         self._known: OrderedDict[str, Courtesy] = OrderedDict()
         """Those placed here: should the gate lose one, its units are still known."""
         self._skew_ms: Millis = 0
-        self._moves = 0
         self._overlays: dict[str, tuple[Millis, list[Owned]]] = {}
+        self._looking: dict[str, asyncio.Task[list[Owned]]] = {}
 
     async def place(self, event: Event, command: PlaceHold) -> Answer | None:
         """The answer, or None where the authority has to say it."""
@@ -129,6 +147,7 @@ class Courtesies:
             case Short():
                 return Answer(short(verdict))
             case OverCap(most):
+                self.moved(event.id)
                 own = await self._own(event, command)
                 return own or Answer(Refused(Reason.BUYER_CAP, cap=most))
             case Unready():
@@ -155,8 +174,9 @@ class Courtesies:
         own, ask = found.owned, command.ask
         if own.kind is not Kind.COURTESY:
             return None
-        if set(own.seats) == set(ask.seats) and own.pools == ask.pools:
-            return Answer(Placed(_hold(event, own, _read_note(own.note), found.now_ms)))
+        note = _read_note(own)
+        if note and set(own.seats) == set(ask.seats) and own.pools == ask.pools:
+            return Answer(Placed(_hold(event, own, note, found.now_ms)))
         return taken(clash)
 
     async def follow(self, event: Event, command: Follows) -> Answer | None:
@@ -169,6 +189,10 @@ class Courtesies:
             if isinstance(decision.outcome, Refused) or not decision.facts:
                 return Answer(decision.outcome, now_ms=now)
             pays = isinstance(command, PayHold | ConfirmHold)
+            if courtesy.note.paying and not pays:
+                answer = await self._submit(event, command)
+                if not _unknown(answer):
+                    return answer
             fenced = await self._fence(event, command, courtesy, decision, now) if there else None
             if fenced is False:
                 continue  # somebody else was there meanwhile: decide anew
@@ -209,6 +233,7 @@ class Courtesies:
                 courtesy.note,
                 extensions=after.extensions,
                 length_ms=courtesy.note.length_ms + after.soft_ms - hold.soft_ms,
+                paying=isinstance(command, PayHold | ConfirmHold),
             )
             text = msgspec.json.encode(note).decode()
             op = Keep(hold.id, Kind.COURTESY, after.soft_ms - now, hold.version, text)
@@ -255,8 +280,7 @@ class Courtesies:
             ),
         )
         self.over(event.id, hold.id)
-        no = isinstance(answer.outcome, Refused) and answer.outcome.reason is not Reason.EXISTS
-        if no:
+        if isinstance(answer.outcome, Refused) and answer.outcome.reason in GONE:
             await self._keeper.ask(event.id, event.version, Free(hold.id))
         return answer
 
@@ -269,7 +293,7 @@ class Courtesies:
     async def _find(self, event: Event, id: str) -> tuple[Courtesy | None, Millis, bool]:
         """The courtesy, the gate's time, and whether the gate has it still."""
         known = self._known.get(id)
-        if known is None and self._catalogues.policy(event) != "gate":
+        if known is None and self._catalogues.gated(event) != "gate":
             return None, 0, False
         found = await self._keeper.ask(event.id, event.version, Find(id))
         if not isinstance(found, Found):
@@ -279,7 +303,9 @@ class Courtesies:
             return known, found.now_ms, False
         if found.owned.kind is not Kind.COURTESY:
             return None, found.now_ms, False
-        note = _read_note(found.owned.note)
+        note = _read_note(found.owned)
+        if note is None:
+            return known, found.now_ms, False
         return Courtesy(_hold(event, found.owned, note, found.now_ms), note), found.now_ms, True
 
     async def hold(self, event: Event, id: str) -> Hold | None:
@@ -301,23 +327,34 @@ class Courtesies:
         return Refused(Reason.EXISTS, hold.id)
 
     async def overlay(self, event: str) -> list[Owned]:
-        """All courtesies of an event, a moment old at most."""
+        """All courtesies of an event, a moment old at most. One look serves all who ask."""
         at, owned = self._overlays.get(event, (0, []))
-        if not 0 <= self._clock() - at <= OVERLAY_MS:
-            moves = self._moves
-            snapshot = await self._keeper.snapshot(event)
-            kept = snapshot.owners if snapshot else []
-            owned = [each.owned for each in kept if each.owned.kind is Kind.COURTESY]
-            if len(self._overlays) > 1_000:
-                self._overlays.clear()
-            if moves == self._moves:
-                self._overlays[event] = (self._clock(), owned)
+        if 0 <= self._clock() - at <= OVERLAY_MS:
+            return owned
+        looking = self._looking.get(event)
+        if looking is None:
+            looking = self._looking[event] = asyncio.create_task(self._look(event))
+            looking.add_done_callback(lambda task: self._looked(event, task))
+        return await asyncio.shield(looking)
+
+    def _looked(self, event: str, task: "asyncio.Task[list[Owned]]") -> None:
+        if self._looking.get(event) is task:
+            del self._looking[event]
+
+    async def _look(self, event: str) -> list[Owned]:
+        snapshot = await self._keeper.snapshot(event)
+        kept = snapshot.owners if snapshot else []
+        owned = [each.owned for each in kept if each.owned.kind is Kind.COURTESY]
+        if len(self._overlays) > 1_000:
+            self._overlays.clear()
+        if self._looking.get(event) is asyncio.current_task():
+            self._overlays[event] = (self._clock(), owned)  # else it has moved meanwhile
         return owned
 
     def moved(self, event: str) -> None:
         """What is known of its courtesies is old."""
         self._overlays.pop(event, None)
-        self._moves += 1
+        self._looking.pop(event, None)
 
     def over(self, event: str, id: str) -> None:
         """It is a courtesy no more."""
@@ -329,17 +366,20 @@ class Courtesies:
         # The gate takes the next version for the present one, so that no process that knows an
         # older one gets a courtesy any more.
         await self._keeper.ask(event.id, event.version + 1, Find(""))
-        snapshot = await self._keeper.snapshot(event.id)
+        snapshot = await self._keeper.snapshot(event.id, MOVE_PATIENCE)
         if snapshot is None:
+            log.warning("the gate does not tell which holds of %s live only there", event.id)
             return 0
         moved = 0
+        courtesies: list[Courtesy] = []
         for kept in snapshot.owners:
-            if kept.owned.kind is Kind.COURTESY:
-                note = _read_note(kept.owned.note)
-                hold = _hold(event, kept.owned, note, snapshot.now_ms)
-                courtesy = Courtesy(hold, note)
-                answer = await self._adopt(event, courtesy, snapshot.now_ms, paying=False)
-                moved += isinstance(answer.outcome, Placed)
+            note = _read_note(kept.owned) if kept.owned.kind is Kind.COURTESY else None
+            if note is not None:
+                courtesies.append(Courtesy(_hold(event, kept.owned, note, snapshot.now_ms), note))
+        for start in range(0, len(courtesies), MOVED_TOGETHER):
+            part = courtesies[start : start + MOVED_TOGETHER]
+            moving = (self._adopt(event, each, snapshot.now_ms, paying=False) for each in part)
+            moved += sum(isinstance(each.outcome, Placed) for each in await asyncio.gather(*moving))
         return moved
 
     def _met(self, event: Event, owned: Owned, note: Note, now: Millis) -> Courtesy:
@@ -383,3 +423,8 @@ def _shelf(event: Event, hold: Hold) -> Shelf:
         Share(pool, hold.id, quantity, hold.soft_ms) for pool, quantity in hold.pools.items()
     )
     return shelf
+
+
+def _unknown(answer: Answer) -> bool:
+    outcome = answer.outcome
+    return isinstance(outcome, Refused) and outcome.reason is Reason.UNKNOWN_HOLD

@@ -151,6 +151,7 @@ class Holdfast:
 
     async def submit(self, command: Command) -> Answer:
         """Any command, as it is. The methods below are this, with the input checked."""
+        self._lanes.check_open()
         return await self._front.submit(command)
 
     # Events
@@ -459,6 +460,7 @@ class Holdfast:
         """The outcome, which is of the command's own kind or a refusal."""
         if not is_event_id(command.event):
             return Refused(Reason.UNKNOWN_EVENT, str(command.event))
+        self._lanes.check_open()
         outcome = (await self._front.submit(command)).outcome
         assert isinstance(outcome, (kind, Refused)), outcome
         return outcome

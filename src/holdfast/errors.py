@@ -11,6 +11,7 @@ HoldfastError
     CommitUnknown      the commit's reply was lost; running the batch again settles it
     SchemaMismatch     the schema is older or newer than this program
   GateDown           the gate did not answer as it should; never seen outside: one goes on without
+    GateBroken         what it has of one event cannot be read; the other events are not concerned
 """
 
 from holdfast.domain.faults import Fault
@@ -61,4 +62,8 @@ class SchemaMismatch(StoreError):
 
 
 class GateDown(HoldfastError):
+    pass
+
+
+class GateBroken(GateDown):
     pass

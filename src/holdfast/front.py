@@ -34,6 +34,7 @@ from holdfast.domain.gating import (
     Claim,
     Claimed,
     Clash,
+    Done,
     Free,
     Keep,
     Kind,
@@ -80,6 +81,9 @@ Beside = TypeVar("Beside", PlaceHold, Sell, Withdraw)
 class Reconcile(Protocol):
     def want(self, event: str) -> None:
         """Soon, please: the gate knows too little of this event."""
+
+    async def reset(self, event: str) -> None:
+        """The gate begins anew: what was begun there is not done."""
 
     async def refresh(self, event: str, *, wanted: bool = False) -> None:
         """Now, if the gate can be reached. Wanted: though the event's policy has no gate yet."""
@@ -136,7 +140,11 @@ class Front:
             return answer
         if answer.holders:
             self._refusals.learn(command.event, answer, asked_ms)
-        elif isinstance(answer.outcome, OPENING):
+        elif isinstance(answer.outcome, Released):
+            self._refusals.opened(command.event, answer.outcome.hold.seats)
+        elif isinstance(answer.outcome, Cancelled):
+            self._refusals.opened(command.event, answer.outcome.order.seats)
+        elif isinstance(answer.outcome, Changed | Expired):
             self._refusals.forget(command.event)
         return answer
 
@@ -151,7 +159,7 @@ class Front:
         if self._keeper is None:
             return await self._decided(command)
         event = await self._catalogues.event(command.event)
-        policy = self._gated(event)
+        policy = self._catalogues.gated(event)
         if event is None or policy == "authority":
             return await self._decided(command)
         if policy == "gate":
@@ -210,10 +218,6 @@ class Front:
             self.courtesies.over(event.id, command.hold)
         return answer
 
-    def _gated(self, event: Event | None) -> str:
-        """The event's policy, if the gate stands before it."""
-        return self._catalogues.policy(event) if event is not None and event.gate else "authority"
-
     async def _two_layers(self, event: Event, command: PlaceHold) -> Answer:
         """A claim first, where the units are known before the authority has chosen them."""
         assert self._keeper is not None
@@ -225,7 +229,7 @@ class Front:
                 case Clash() | Short():
                     if refused := _refusal(verdict, command):
                         return self._heard(command, refused)
-                    if isinstance(verdict, Clash) and self._gated(event) == "gate":
+                    if isinstance(verdict, Clash) and self._catalogues.gated(event) == "gate":
                         command = _with_apart(command, verdict)
                 case Claimed(owned=None):
                     claimed = True
@@ -233,7 +237,8 @@ class Front:
                     self._want(event)
         try:
             answer = await self._decided(command)
-        except BaseException:
+        except Exception:
+            # Not when the caller only stopped waiting: then the batch goes on.
             if claimed:
                 self._keeper.tell(event.id, event.version, Free(command.hold))
             raise
@@ -254,38 +259,62 @@ class Front:
         """The event itself changes. Leaving the policy `gate` first copies what lives only there;
         entering it first claims what the authority has; afterwards the gate has it all."""
         event = await self._catalogues.event(command.event)
+        fenced = False
         if event is not None and isinstance(command, ChangeEvent):
-            await self._prepare(event, command)
+            fenced = await self._prepare(event, command)
         if isinstance(command, Withdraw):
             command = await self._beside(event, command)
         answer = await self._decided(command)
         self._catalogues.forget(command.event)
-        if isinstance(answer.outcome, Created | Changed) and self.reconcile is not None:
+        if self.reconcile is None:
+            return answer
+        if isinstance(answer.outcome, Created | Changed):
             await self.reconcile.refresh(command.event)
+        elif fenced:
+            await self.reconcile.reset(command.event)
         return answer
 
-    async def _prepare(self, event: Event, command: ChangeEvent) -> None:
-        before = self._gated(event)
+    async def _prepare(self, event: Event, command: ChangeEvent) -> bool:
+        """Whether the gate admits no courtesy any more."""
+        before = self._catalogues.gated(event)
         changes = {name: value for name, value in command.changes.items() if name in GATING}
-        after = self._gated(replace(event, **changes))
+        after = self._catalogues.gated(replace(event, **changes))
         if before == "gate" != after and self.courtesies is not None:
             await self.courtesies.move_out(event)
+            return True
         if before == "authority" != after and self.reconcile is not None:
             await self.reconcile.refresh(event.id, wanted=True)
+        return False
 
     async def _tell(
         self, event: Event, command: Command, answer: Answer, claimed: bool = False
     ) -> None:
         """What the gate should know of what the authority has decided."""
         assert self._keeper is not None
-        policy = self._gated(event)
+        policy = self._catalogues.gated(event)
         if policy == "authority" or (answer.replayed and not claimed):
             return
         chosen = isinstance(command, PlaceHold) and command.ask.best and not command.digest
         if policy == "gate" and chosen:
             return  # it is claimed there, not marked: see `_undisturbed`
         for op in _news(command, answer, claimed):
-            await self._keeper.ask(event.id, event.version, op)
+            done = await self._keeper.ask(event.id, event.version, op)
+            if done == Done(False) and isinstance(answer.outcome, Placed):
+                # The claim has lapsed: the batch took its time.
+                hold = answer.outcome.hold
+                mark = Mark(held(hold, hold.until_ms - answer.now_ms))
+                await self._keeper.ask(event.id, event.version, mark)
+        if answer.replayed and isinstance(answer.outcome, Placed):
+            await self._look_up(event, answer.outcome.hold.id)
+
+    async def _look_up(self, event: Event, id: str) -> None:
+        """An answer given again says nothing about the present: the authority is asked."""
+        assert self._keeper is not None
+        found = await self._catalogues.hold(event.id, id)
+        if found is not None and found[0].live(found[1]):
+            hold, now = found
+            mark = Mark(held(hold, hold.until_ms - now))
+            await self._keeper.ask(event.id, event.version, mark)
 
     async def summary(self, summary: Summary) -> Summary:
         """With what is held as a courtesy."""
@@ -303,7 +332,7 @@ class Front:
         return await self.courtesies.hold(event, hold) if self.courtesies and event else None
 
     async def _overlay(self, event: Event | None) -> list[Owned]:
-        if self.courtesies is None or event is None or self._gated(event) != "gate":
+        if self.courtesies is None or event is None or self._catalogues.gated(event) != "gate":
             return []
         return await self.courtesies.overlay(event.id)
 
@@ -347,9 +376,6 @@ def overlaid(seat_map: SeatMap, courtesies: list[Owned]) -> SeatMap:
 STAGING = (CreateEvent, ChangeEvent, AddCapacity, Withdraw)
 GATING = ("policy", "gate")
 
-OPENING = (Released, Cancelled, Changed, Expired)
-"""After these, what was taken may be free."""
-
 
 def _claim(id: str, buyer: str, ask: Ask) -> Owned:
     kind, keep_ms = Kind.CLAIM, CLAIM_MS
@@ -380,9 +406,9 @@ def _news(command: Command, answer: Answer, claimed: bool) -> list[Op]:
         case Placed(hold) if isinstance(command, PlaceHold):
             if hold.id != command.hold:
                 return [Free(command.hold)] if claimed else []  # his own hold back
+            if answer.replayed:
+                return [Free(command.hold)]
             keep_ms = hold.until_ms - now
-            if answer.replayed and now - hold.placed_ms > CLAIM_MS:
-                return [Free(hold.id)]  # an old answer given again; what became of it is not known
             return [Keep(hold.id, Kind.HELD, keep_ms)] if claimed else [Mark(held(hold, keep_ms))]
         case Refused() if claimed and isinstance(command, PlaceHold):
             return [Free(command.hold)]

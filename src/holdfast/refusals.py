@@ -118,6 +118,14 @@ class Refusals:
                 self._entries += 1
             watched.seats[seat] = Taken(buyer, now + left_ms)
 
+    def opened(self, event: str, seats: Iterable[str]) -> None:
+        """These are free again: this process did it itself, or read of it."""
+        if watched := self._events.get(event):
+            # An answer that is on its way already may be of before.
+            watched.since_ms = self._clock()
+            for seat in seats:
+                self._entries -= watched.seats.pop(seat, None) is not None
+
     def forget(self, event: str) -> None:
         """What this process has changed itself it need not read first."""
         if watched := self._events.get(event):
@@ -156,10 +164,7 @@ class Refusals:
             for entry in page:
                 watched.cursor = entry.seq
                 if entry.type in OPENING:
-                    # An answer that is on its way already may be of before.
-                    watched.since_ms = self._clock()
-                    for seat in entry.data.get("seats", ()):
-                        self._entries -= watched.seats.pop(seat, None) is not None
+                    self.opened(event, entry.data.get("seats", ()))
                 elif entry.type == facts.EVENT_CHANGED:
                     self.forget(event)
             if len(page) < PAGE:

@@ -46,9 +46,9 @@ async def test_stock_makes_it_ready_and_says_whether_anything_was_new(gate):
     assert await ask(gate, Stock({"floor": 11, "rail": 0})) == Done(True)
     assert await ask(gate, Stock({"floor": 11})) == Done(True)
     assert await ask(gate, Stock({"floor": 11}), version=2) == Done(False), "raised by the asking"
-    assert await ask(gate, Stock({"floor": 11}), version=1) == Done(True), "as the caller says"
+    assert await ask(gate, Stock({"floor": 11}), version=1) == Done(False), "never lowered"
     snapshot = await gate.snapshot(E1)
-    assert (snapshot.version, snapshot.stock) == (1, {"floor": 11})
+    assert (snapshot.version, snapshot.stock) == (2, {"floor": 11})
 
 
 async def test_an_event_without_pools_is_ready_too(gate):

@@ -12,6 +12,7 @@ from holdfast import Confirmed, Holdfast, Placed, Reason
 from holdfast.domain.gating import (
     Adjust,
     Claim,
+    Find,
     Free,
     Kind,
     Mark,
@@ -214,11 +215,11 @@ async def test_stock_that_is_not_the_authoritys_is_corrected(shop, gate):
     assert (await gate.snapshot(E1)).stock == STOCK
 
 
-async def test_an_older_version_is_corrected(shop, gate):
-    await gate.run(E1, 0, [Stock(STOCK)])
-    assert (await gate.snapshot(E1)).version == 0
-    assert (await mend(shop)).stock
-    assert (await gate.snapshot(E1)).version == 1
+async def test_a_version_that_was_raised_to_admit_no_courtesy_stays(shop, gate):
+    await gate.run(E1, 2, [Find("h")])
+    assert not (await mend(shop)).stock
+    await gate.run(E1, 1, [Stock(STOCK)])
+    assert (await gate.snapshot(E1)).version == 2
 
 
 COUNTS: dict[str, tuple[Adjust, int]] = {

@@ -14,6 +14,8 @@ import msgspec
 from holdfast.domain.model import FOREVER_MS, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer, Holder, Reason, Refused
 
+DEADLINES_IDLE_MAX = 1_000
+
 
 class Kind(StrEnum):
     CLAIM = "claim"  # asked for a moment ago; the authority has not answered yet
@@ -230,8 +232,10 @@ class Book:
                 entry = self.owners.get(id)
                 return Found(now, self._seen(entry, now) if entry else None)
             case Stock(stock):
-                changed = (self.stock, self.version) != (stock, version)
-                self.stock, self.version = dict(stock), version
+                # Never an older version: it may have been raised to admit no courtesy any more.
+                newest = max(self.version, version)
+                changed = (self.stock, self.version) != (stock, newest)
+                self.stock, self.version = dict(stock), newest
                 return Done(changed)
             case Adjust(claimed, units):
                 _lower(self.claimed, claimed)
@@ -312,6 +316,10 @@ class Book:
     def _watch(self, entry: _Entry) -> None:
         if entry.until_ms < FOREVER_MS:
             heapq.heappush(self._deadlines, (entry.until_ms, entry.owned.id))
+        if len(self._deadlines) > 2 * len(self.owners) + DEADLINES_IDLE_MAX:
+            # Most are of owners who have gone. A sorted list is a heap.
+            live = [(each.until_ms, id) for id, each in self.owners.items()]
+            self._deadlines = sorted(each for each in live if each[0] < FOREVER_MS)
 
     def _lapse(self, now: Millis) -> None:
         while self._deadlines and self._deadlines[0][0] <= now:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.domain.gating import Op, Snapshot, Verdict
-from holdfast.errors import GateDown
+from holdfast.errors import GateBroken, GateDown
 from holdfast.ports import Gate
 
 OPS_MAX = 250
@@ -64,12 +64,13 @@ class Keeper:
         if self._may_try() and self._waiting(event) < WAITING_MAX:
             self._queue(event, (version, op, None))
 
-    async def snapshot(self, event: str) -> Snapshot | None:
+    async def snapshot(self, event: str, patience: float = 1.0) -> Snapshot | None:
+        """Within so many times the time that a verdict may take."""
         if not self._may_try():
             return None
         try:
-            # It is larger than a verdict: the gate has longer for it.
-            return await self._guarded(self.gate.snapshot(event), 20 * self._timeout_seconds)
+            limit = patience * self._timeout_seconds
+            return await self._guarded(self.gate.snapshot(event), limit)
         except GateDown:
             return None
 
@@ -95,7 +96,9 @@ class Keeper:
         turn = self._turns[event]
         try:
             while turn:
-                batch = [turn.popleft() for _ in range(min(len(turn), OPS_MAX))]
+                batch = [turn.popleft()]
+                while turn and len(batch) < OPS_MAX and turn[0][0] == batch[0][0]:
+                    batch.append(turn.popleft())
                 verdicts = await self._call(event, batch)
                 for (_, _, answer), verdict in zip(batch, verdicts, strict=True):
                     if answer is not None and not answer.done():
@@ -107,7 +110,7 @@ class Keeper:
         if not self._may_try():
             self.passed_by += len(batch)
             return [None] * len(batch)
-        version = max(version for version, _, _ in batch)
+        version = batch[0][0]
         ops = [op for _, op, _ in batch]
         try:
             return await self._guarded(self.gate.run(event, version, ops), self._timeout_seconds)
@@ -120,16 +123,20 @@ class Keeper:
 
     async def _guarded(self, call: Awaitable[T], seconds: float) -> T:
         """The breaker: counts what goes wrong, and keeps others away meanwhile."""
-        self._trying = bool(self._down)
+        trial = self._trying = bool(self._down)
         try:
             async with asyncio.timeout(seconds):
                 result = await call
         except TimeoutError:
-            self._fail(f"no answer within {1000 * seconds:g} ms")
+            self._fail(f"no answer within {1000 * seconds:g} ms", trial)
             raise GateDown(self._down) from None
+        except GateBroken as broken:
+            # It answers; what it has of this event is for the reconciliation to mend.
+            log.warning("the gate is passed by for one event: %s", broken)
+            raise
         except Exception as failure:
             # Whatever it is: nobody may wait for a verdict that does not come.
-            self._fail(str(failure) or type(failure).__name__)
+            self._fail(str(failure) or type(failure).__name__, trial)
             raise GateDown(self._down) from failure
         finally:
             self._trying = False
@@ -140,10 +147,12 @@ class Keeper:
             self.recovered()
         return result
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str, trial: bool) -> None:
+        self.failures += 1
+        if self._down and not trial:
+            return  # it was under way already when another failed
         if not self._down:
             log.warning("the gate %s is passed by: %s", self.gate.url, why)
-        self.failures += 1
         self._down = why or "down"
         self._closed_until = time.monotonic() + self._pause_seconds
         self._pause_seconds = min(2 * self._pause_seconds, PAUSE_LAST_SECONDS)

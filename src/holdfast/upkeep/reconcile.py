@@ -9,8 +9,9 @@ their deadlines.
 import asyncio
 import contextlib
 import logging
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -27,9 +28,9 @@ from holdfast.domain.gating import (
     held,
     sold,
 )
-from holdfast.domain.model import FOREVER_MS, Event
+from holdfast.domain.model import FOREVER_MS, Event, Millis
 from holdfast.domain.views import Census
-from holdfast.errors import HoldfastError
+from holdfast.errors import GateBroken, HoldfastError
 from holdfast.ports import Gate, Store
 
 OPS_MAX = 250
@@ -76,11 +77,13 @@ def wanted(census: Census) -> dict[str, Owned]:
     return {each.id: each for each in owned}
 
 
-def compare(before: Snapshot, census: Census) -> tuple[Mended, list[Op]]:
-    """What differs, and what mends it."""
+def compare(before: Snapshot, census: Census, between_ms: Millis = 0) -> tuple[Mended, list[Op]]:
+    """What differs, and what mends it. So much time was between the two looks."""
     want = wanted(census)
     have = {kept.owned.id: kept.owned for kept in before.owners}
-    missing = [each for id, each in want.items() if not _same(have.get(id), each, before)]
+    missing = [
+        each for id, each in want.items() if not _same(have.get(id), each, before, between_ms)
+    ]
     # A courtesy that the authority knows was handed over to it.
     closed = {hold.id for hold in census.holds} - want.keys()
     mirrored = [id for id, each in have.items() if each.kind is Kind.HELD or id in closed]
@@ -92,13 +95,13 @@ def compare(before: Snapshot, census: Census) -> tuple[Mended, list[Op]]:
     ops += [Free(id, unless_after_ms=before.now_ms) for id in orphans]
     ops += [Mark(each) for each in missing]
     stock = {pool.id: pool.capacity for pool in census.pools}
-    restock = before.version != census.event.version or stock != before.stock
+    restock = before.version < census.event.version or stock != before.stock
     if restock:
         ops.append(Stock(stock))
     return Mended(census.event.id, [e.id for e in missing], orphans, restock, counts), ops
 
 
-def _same(have: Owned | None, want: Owned, before: Snapshot) -> bool:
+def _same(have: Owned | None, want: Owned, before: Snapshot, between_ms: Millis) -> bool:
     if have is None or have.kind is not Kind.HELD:
         return False
     units = have.buyer == want.buyer and have.pools == want.pools
@@ -107,7 +110,7 @@ def _same(have: Owned | None, want: Owned, before: Snapshot) -> bool:
     if FOREVER_MS in (have.keep_ms, want.keep_ms):
         return units and have.keep_ms == want.keep_ms
     # Lasting shorter than it should is no harm for a second or two.
-    return units and abs(have.keep_ms - want.keep_ms) <= TOLERANCE_MS
+    return units and abs(have.keep_ms - between_ms - want.keep_ms) <= TOLERANCE_MS
 
 
 def _miscounts(before: Snapshot) -> tuple[int, list[Op]]:
@@ -124,17 +127,38 @@ def _miscounts(before: Snapshot) -> tuple[int, list[Op]]:
 
 async def reconcile(store: Store, gate: Gate, event: str, *, mend: bool = True) -> Mended | None:
     """Compares, and mends unless told to look only. None where there is no such event."""
-    before = await gate.snapshot(event)
+    try:
+        before = await gate.snapshot(event)
+    except GateBroken:
+        if not mend:
+            raise
+        await gate.clear(event)
+        before = await gate.snapshot(event)
+    looked = time.monotonic()
     census = await store.census(event)
     if census is None:
         if mend:
             await gate.clear(event)
         return None
-    mended, ops = compare(before, census)
+    mended, ops = compare(before, census, int(1000 * (time.monotonic() - looked)))
     if mend:
-        for start in range(0, len(ops), OPS_MAX):
-            await gate.run(event, census.event.version, ops[start : start + OPS_MAX])
+        await _run(gate, census, ops)
+        if mended.missing:
+            await _take_back(store, gate, event, mended.missing)
     return mended
+
+
+async def _take_back(store: Store, gate: Gate, event: str, marked: list[str]) -> None:
+    """What was given back between the look at the authority and the mark is given back again."""
+    census = await store.census(event)
+    if census is not None:
+        want = wanted(census)
+        await _run(gate, census, [Free(id) for id in marked if id not in want])
+
+
+async def _run(gate: Gate, census: Census, ops: Sequence[Op]) -> None:
+    for start in range(0, len(ops), OPS_MAX):
+        await gate.run(census.event.id, census.event.version, ops[start : start + OPS_MAX])
 
 
 def both(first: Mended, second: Mended) -> Mended:
@@ -215,6 +239,12 @@ class Reconciler:
         events = await self._catalogues.all()
         return [each.id for each in events if self._gated(each) and only in (None, each.id)]
 
+    async def reset(self, event: str) -> None:
+        """What was begun is not done: the gate begins anew."""
+        with contextlib.suppress(HoldfastError):
+            await self._gate.clear(event)
+        await self.refresh(event)
+
     async def one(self, event: str) -> Mended | None:
         mended = await reconcile(self._store, self._gate, event)
         if mended is not None:
@@ -264,9 +294,12 @@ class Reconciler:
                 await self._gate.clear(event)
         except HoldfastError as trouble:
             log.info("the gate of %s was not refreshed: %s", event, trouble)
+        except Exception:
+            # Whatever it is: what the caller wanted is done, and this can be done again.
+            log.exception("the gate of %s was not refreshed", event)
 
     def _gated(self, event: Event) -> bool:
-        return event.gate and self._catalogues.policy(event) != "authority"
+        return self._catalogues.gated(event) != "authority"
 
     async def _asked(self, event: str) -> None:
         if self._up() and await self._gate.lease(f"{LEASE}:{event}", self._holder, 1_000):

@@ -6,7 +6,7 @@ To the engine they are one and the same: the gate is down, one goes on without i
 import msgspec
 from redis import exceptions as err
 
-from holdfast.errors import GateDown
+from holdfast.errors import GateBroken, GateDown
 
 SAID_CHARS_MAX = 200
 
@@ -37,7 +37,14 @@ def translation(shown: str, password: str | None, timeout_ms: int, cause: Except
     text = " ".join(str(cause).split())[:SAID_CHARS_MAX]
     if password:
         text = text.replace(password, "***")
-    return GateDown(f"{shown} {_what(cause, timeout_ms)}" + (f": {text}" if text else ""))
+    line = f"{shown} {_what(cause, timeout_ms)}" + (f": {text}" if text else "")
+    return GateBroken(line) if _of_one_event(cause) else GateDown(line)
+
+
+def _of_one_event(cause: Exception) -> bool:
+    """Somebody else has written to its keys, or what is there is not ours."""
+    unread = isinstance(cause, msgspec.MsgspecError | ValueError | TypeError | OverflowError)
+    return unread or "WRONGTYPE" in str(cause)
 
 
 def _what(cause: Exception, timeout_ms: int) -> str:

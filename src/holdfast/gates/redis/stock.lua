@@ -8,7 +8,9 @@ local function stock(op)
   local pools = op[2]
   local all = call('HKEYS', STOCK.key)
   fetch(STOCK, all)
-  local there, changed = 0, present ~= asked
+  -- Never an older version: it may have been raised to admit no courtesy any more.
+  local newest = math.max(present, asked)
+  local there, changed = 0, present ~= newest
   for _, units in pairs(STOCK.known) do
     there = there + (units and 1 or 0)
   end
@@ -22,7 +24,7 @@ local function stock(op)
     for _, pool in ipairs(pools) do
       set(STOCK, pool[1], pool[2])
     end
-    present = asked
+    present = newest
     return { DONE, true }
   end
   return { DONE, false }
