@@ -23,6 +23,8 @@ DRIVER = (
     ValueError,
     TypeError,
     OverflowError,
+    # The driver's cluster, when a node goes away while it writes to it.
+    AttributeError,
 )
 """Whatever the driver raises about a server, the way there, or an answer."""
 

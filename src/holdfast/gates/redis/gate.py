@@ -18,7 +18,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from holdfast.domain.gating import Op, Snapshot, Verdict
+from holdfast.domain.gating import Find, Op, Snapshot, Verdict
 from holdfast.domain.model import Millis
 from holdfast.errors import GateDown
 from holdfast.gates.redis import wire
@@ -33,6 +33,8 @@ RUN_OPS_MAX = 250
 """Operations in one script: Redis serves nobody else meanwhile."""
 CONNECTIONS_MAX = 16
 """A batch needs one for a millisecond; more would only queue in Redis."""
+NODE_CONNECTIONS_MAX = 1_000
+"""In a cluster, past this an ask fails instead of waiting: more than there are calls at a time."""
 SCAN_KEYS = 1_000
 LONG_MS = 10_000
 """For what moves much and is waited for by nobody: snapshots, and the list of events."""
@@ -107,7 +109,12 @@ class RedisGate:
             (seconds, micros), number, *hashes = await pipe.execute()
             now = int(seconds) * 1000 + int(micros) // 1000
             now = now if self._clock is None else self._clock()
-            return wire.read_snapshot(now, number, *hashes)
+            found, dead = wire.read_snapshot(now, number, *hashes)
+        if dead:
+            # Every run sweeps those whose time is over, by their deadlines. Should that key have
+            # been evicted they would be there for ever: whoever is looked for by name is swept too.
+            await self.run(event, 0, [Find(id) for id in dead[:RUN_OPS_MAX]])
+        return found
 
     async def events(self) -> list[str]:
         found: set[str] = set()
@@ -178,7 +185,7 @@ class RedisGate:
             port=address.port,
             # Slots that nobody serves are the trouble of their events, not of all.
             require_full_coverage=False,
-            max_connections=CONNECTIONS_MAX,
+            max_connections=NODE_CONNECTIONS_MAX,
             # Here the driver has to notice by itself: a node that is silent makes it ask the others
             # who has its slots now.
             socket_timeout=seconds,

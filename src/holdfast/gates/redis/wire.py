@@ -171,8 +171,10 @@ def read_snapshot(
     units: Mapping[bytes, bytes],
     seats: Mapping[bytes, bytes],
     owners: Mapping[bytes, bytes],
-) -> Snapshot:
-    """The keys of an event as they were at one moment, less what has lapsed but was not swept."""
+) -> tuple[Snapshot, list[str]]:
+    """The keys of an event as they were at one moment, less what has lapsed but was not swept; and
+    whose that was."""
+    dead: list[str] = []
     snapshot = Snapshot(
         int(version or 0),
         now,
@@ -189,7 +191,8 @@ def read_snapshot(
             snapshot.owners.append(Kept(owned, record.since_ms))
         else:
             _drop(snapshot, owned)
-    return snapshot
+            dead.append(id)
+    return snapshot, dead
 
 
 def _drop(snapshot: Snapshot, owned: Owned) -> None:
