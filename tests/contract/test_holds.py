@@ -381,6 +381,7 @@ async def test_an_id_that_a_hold_has_is_not_given_to_another(shop):
     assert outcome == Refused(Reason.EXISTS, "e1.h1")
 
 
+@IN_ORDER
 async def test_a_hold_placed_and_followed_in_one_batch_goes_the_whole_way(shop):
     await on_sale(shop)
     placed, extended, paying, confirmed = await asyncio.gather(

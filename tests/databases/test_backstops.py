@@ -95,7 +95,7 @@ async def test_a_payment_cannot_pay_twice(shop, monkeypatch):
 async def test_an_idempotency_key_cannot_make_two_things(shop, monkeypatch):
     await held(shop, "ann", seats=["A-1-1"], idempotency_key="k1")
     with monkeypatch.context() as unguarded:
-        unguarded.setattr(batch, "_replay", lambda shelf, command: None)
+        unguarded.setattr(batch, "_replay", lambda shelf, command, now: None)
         again = shop.place_hold(E1, buyer="bob", seats=["A-1-2"], idempotency_key="k1")
         await refused_by_the_schema(shop, again, "commands")
     await held(shop, "bob", seats=["A-1-2"], idempotency_key="k2")
