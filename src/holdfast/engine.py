@@ -103,6 +103,8 @@ class Holdfast:
                 store, gate, self._catalogues, every, holder, lambda: keeper.state == "up"
             )
             keeper.recovered = self.reconciler.want
+            keeper.failed = self.reconciler.notice
+            self.reconciler.probe = keeper.probe
         self._front = Front(self._lanes.submit, self.keeper, self.refusals, self._catalogues, clock)
         self._front.reconcile = self.reconciler
 

@@ -31,6 +31,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where holds live, unless an event says otherwise: authority, two-layer or gate"""
     gate_timeout_ms: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """A gate that takes longer is passed by for a while."""
+    gate_prefix: Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")] = "holdfast"
+    """How the gate's keys begin. Two stores with one Redis need two: else their holds mix."""
     reconcile_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 30.0
     """How often a gate is compared with the authority."""
     refusal_cache: bool = True

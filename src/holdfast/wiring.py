@@ -54,7 +54,7 @@ def make_gate(settings: Settings) -> Gate | None:
             raise SettingsError(
                 "a Redis gate needs its driver: pip install 'holdfast[redis]'"
             ) from None
-        return RedisGate(url, settings.gate_timeout_ms)
+        return RedisGate(url, settings.gate_timeout_ms, prefix=settings.gate_prefix)
     shown = without_secrets(url)
     raise SettingsError(f"unknown gate {shown!r}: use none, memory:// or redis://host:port/0")
 

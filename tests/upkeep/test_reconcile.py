@@ -519,11 +519,11 @@ def test_a_report_is_for_people():
     mended = Mended(E1, missing=["e1.a"], orphans=["e1.b", "e1.c"], stock=True, counters=2)
     assert mended.found == 6
     assert mended.lines == [
-        "e1.a is not in the gate",
-        "e1.b is only in the gate",
-        "e1.c is only in the gate",
-        "the gate's stock is not the authority's",
-        "2 counters of the gate are wrong",
+        "e1: e1.a is not in the gate",
+        "e1: e1.b is only in the gate",
+        "e1: e1.c is only in the gate",
+        "e1: its settings or stock are not the authority's",
+        "e1: 2 of its counters are wrong",
     ]
 
 

@@ -107,7 +107,8 @@ def _delete(store: str | None) -> None:
 
 
 async def _play(store: str) -> tuple[Report, tuple[str, ...], str, SeatMap]:
-    async with Holdfast.open(store, upkeep=False) as shop:
+    none = {"gate": "none", "policy": "authority"}  # as its own store: not what is configured
+    async with Holdfast.open(store, upkeep=False, **none) as shop:
         await _build(shop)
         seats = await _best(shop)
         say(f"{BUYERS:,} people want the same {len(seats)} seats of {EVENT}, at once ...", "bold")

@@ -26,6 +26,7 @@ from holdfast.upkeep.reconcile import Mended
 from holdfast.upkeep.repair import Repaired, repair_store
 from holdfast.wiring import has_schema, make_store
 
+NOT_GATED = "; under policy authority the gate is not used: say --policy"
 Named = dict[str, str | None]
 """Settings that were given on the command line."""
 EventOption = Annotated[str | None, typer.Option("--event", metavar="ID", help="This event alone.")]
@@ -59,7 +60,7 @@ def check(
     Example: holdfast check --store sqlite:///shop.db
     """
     named = {"store": store, "gate": gate, "policy": policy}
-    url, checked, gates = asyncio.run(_check(named, event))
+    url, checked, gates, compared = asyncio.run(_check(named, event))
     drift = sum(len(each.drift) for each in checked)
     gate_drift = sum(each.found for each in gates)
     clean = not drift and not gate_drift
@@ -70,8 +71,10 @@ def check(
         _print_checked(url, checked, drift)
         for line in (line for each in gates for line in each.lines):
             say(f"gate   {line}", "red")
+        if compared is not None:
+            say(f"gate: events compared: {compared:,}" + ("" if compared else NOT_GATED))
         if gate_drift:
-            say("`holdfast repair --gate URL` mends the gate; so does the next reconciliation")
+            say("`holdfast repair`, with the same options, mends it; so does a reconciliation")
     return 0 if clean else DRIFT
 
 
@@ -110,25 +113,31 @@ async def _migrate(store: str | None) -> tuple[str, list[str]]:
     return migrated.url, await migrated.migrate()
 
 
-async def _check(named: Named, event: str | None) -> tuple[str, list[Checked], list[Mended]]:
+async def _check(
+    named: Named, event: str | None
+) -> tuple[str, list[Checked], list[Mended], int | None]:
     async with await _existing(named) as shop:
         await _find(shop, event)
         checked = [checked async for checked in check_store(shop.store, event)]
-        gates = await shop.reconciler.differences(event) if shop.reconciler else []
-        return shop.store.url, checked, gates
+        if shop.reconciler is None:
+            return shop.store.url, checked, [], None
+        gates = await shop.reconciler.differences(event)
+        return shop.store.url, checked, gates, len(await shop.reconciler.events(event))
 
 
 async def _repair(named: Named, event: str | None) -> tuple[str, list[Repaired], list[Mended]]:
     async with await _existing(named) as shop:
         await _find(shop, event)
         repaired = await repair_store(shop.store, event)
-        gates = await shop.reconciler.round(event) if shop.reconciler else []
+        gates = await shop.reconciler.round(event, strict=True) if shop.reconciler else []
         return shop.store.url, repaired, gates
 
 
 async def _existing(named: Named) -> Holdfast:
     """A shop that is there already: opening another would make it, and find it clean."""
     settings = load_settings(named)
+    if settings.gate == "memory://":
+        raise Failed("the gate memory:// is another process's own: there is nothing to look at")
     _find_file(settings.store)
     if not await has_schema(settings):
         raise Failed(f"no Holdfast schema in {make_store(settings).url}: holdfast migrate makes it")

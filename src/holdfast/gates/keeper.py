@@ -21,6 +21,8 @@ OPS_MAX = 250
 WAITING_MAX = 20_000
 PAUSE_FIRST_SECONDS = 0.1
 PAUSE_LAST_SECONDS = 2.0
+PROBED = "-"
+"""No event has this id."""
 
 T = TypeVar("T")
 
@@ -44,6 +46,8 @@ class Keeper:
         """Asks that went on without the gate."""
         self.recovered: Callable[[], None] = lambda: None
         """Told when the gate answers again: what it has is old by then."""
+        self.failed: Callable[[], None] = lambda: None
+        self._broken: set[str] = set()
 
     @property
     def state(self) -> str:
@@ -73,6 +77,10 @@ class Keeper:
             return await self._guarded(self.gate.snapshot(event), limit)
         except GateDown:
             return None
+
+    async def probe(self) -> None:
+        """Asks for something small, to see whether it answers."""
+        await self.snapshot(PROBED)
 
     async def settled(self) -> None:
         """Until everything told so far has been done, or given up."""
@@ -113,8 +121,13 @@ class Keeper:
         version = batch[0][0]
         ops = [op for _, op, _ in batch]
         try:
-            return await self._guarded(self.gate.run(event, version, ops), self._timeout_seconds)
-        except GateDown:
+            done = await self._guarded(self.gate.run(event, version, ops), self._timeout_seconds)
+            self._broken.discard(event)
+            return done
+        except GateDown as why:
+            if isinstance(why, GateBroken) and event not in self._broken:
+                self._broken.add(event)
+                log.warning("the gate is passed by for %s: %s", event, why)
             self.passed_by += len(batch)
             return [None] * len(batch)
 
@@ -130,9 +143,8 @@ class Keeper:
         except TimeoutError:
             self._fail(f"no answer within {1000 * seconds:g} ms", trial)
             raise GateDown(self._down) from None
-        except GateBroken as broken:
+        except GateBroken:
             # It answers; what it has of this event is for the reconciliation to mend.
-            log.warning("the gate is passed by for one event: %s", broken)
             raise
         except Exception as failure:
             # Whatever it is: nobody may wait for a verdict that does not come.
@@ -153,6 +165,7 @@ class Keeper:
             return  # it was under way already when another failed
         if not self._down:
             log.warning("the gate %s is passed by: %s", self.gate.url, why)
+            self.failed()
         self._down = why or "down"
         self._closed_until = time.monotonic() + self._pause_seconds
         self._pause_seconds = min(2 * self._pause_seconds, PAUSE_LAST_SECONDS)

@@ -11,9 +11,10 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.catalogue import Catalogues
 from holdfast.domain.gating import (
@@ -35,6 +36,7 @@ from holdfast.ports import Gate, Store
 
 OPS_MAX = 250
 LEASE = "reconcile"
+PROBE_SECONDS = 1.0
 SETTLE_SECONDS = 0.5
 TOLERANCE_MS = 2_000
 """Two clocks and a round trip may lie between two deadlines that are the same."""
@@ -54,19 +56,22 @@ class Mended(msgspec.Struct, frozen=True):
     """What there is to sell of pools, or the event's version."""
     counters: int = 0
     """Counts that did not follow from what is there."""
+    broken: bool = False
+    """What the gate had could not be read at all."""
 
     @property
     def found(self) -> int:
-        return len(self.missing) + len(self.orphans) + self.stock + self.counters
+        return len(self.missing) + len(self.orphans) + self.stock + self.counters + self.broken
 
     @property
     def lines(self) -> list[str]:
         """For people."""
         said = [f"{id} is not in the gate" for id in self.missing]
         said += [f"{id} is only in the gate" for id in self.orphans]
-        said += ["the gate's stock is not the authority's"] if self.stock else []
-        said += [f"{self.counters} counters of the gate are wrong"] if self.counters else []
-        return said
+        said += ["its settings or stock are not the authority's"] if self.stock else []
+        said += [f"{self.counters} of its counters are wrong"] if self.counters else []
+        said += ["what the gate has of it cannot be read"] if self.broken else []
+        return [f"{self.event}: {line}" for line in said]
 
 
 def wanted(census: Census) -> dict[str, Owned]:
@@ -128,12 +133,17 @@ def _miscounts(before: Snapshot) -> tuple[int, list[Op]]:
 async def reconcile(store: Store, gate: Gate, event: str, *, mend: bool = True) -> Mended | None:
     """Compares, and mends unless told to look only. None where there is no such event."""
     try:
-        before = await gate.snapshot(event)
+        return await _reconcile(store, gate, event, mend)
     except GateBroken:
         if not mend:
-            raise
+            return Mended(event, broken=True)
         await gate.clear(event)
-        before = await gate.snapshot(event)
+        mended = await _reconcile(store, gate, event, mend)
+        return replace(mended, broken=True) if mended is not None else None
+
+
+async def _reconcile(store: Store, gate: Gate, event: str, mend: bool) -> Mended | None:
+    before = await gate.snapshot(event)
     looked = time.monotonic()
     census = await store.census(event)
     if census is None:
@@ -169,6 +179,7 @@ def both(first: Mended, second: Mended) -> Mended:
         [id for id in first.orphans if id in second.orphans],
         first.stock and second.stock,
         min(first.counters, second.counters),
+        first.broken and second.broken,
     )
 
 
@@ -192,6 +203,8 @@ class Reconciler:
         self._up = up
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
+        self.probe: Callable[[], Awaitable[object]] | None = None
+        """Asks a gate that is down whether it is back: in a quiet hour nobody else does."""
         self._task: asyncio.Task[None] | None = None
         self.last: dict[str, Mended] = {}
         """What was found at the last time, by event."""
@@ -210,14 +223,20 @@ class Reconciler:
         self._wanted.add(event or "")
         self._wake.set()
 
-    async def round(self, only: str | None = None) -> list[Mended]:
-        """All events that have a gate, or the one; what differed."""
+    def notice(self) -> None:
+        """The gate went down."""
+        self._wake.set()
+
+    async def round(self, only: str | None = None, *, strict: bool = False) -> list[Mended]:
+        """All events that have a gate, or the one; what differed. Strict: trouble is raised."""
         found = []
-        for event in await self._events(only):
+        for event in await self.events(only):
             try:
                 mended = await self.one(event)
             except HoldfastError as trouble:
                 # One event's trouble is its own.
+                if strict:
+                    raise
                 log.warning("the gate of %s was not reconciled: %s", event, trouble)
             else:
                 found += [mended] if mended is not None and mended.found else []
@@ -227,7 +246,7 @@ class Reconciler:
         """What differs, mending nothing. Sales go on, so it counts only if it is still so after a
         moment."""
         found = []
-        for event in await self._events(only):
+        for event in await self.events(only):
             first = await reconcile(self._store, self._gate, event, mend=False)
             if first is not None and first.found:
                 await asyncio.sleep(SETTLE_SECONDS)
@@ -235,7 +254,8 @@ class Reconciler:
                 found += [both(first, second)] if second is not None else []
         return [each for each in found if each.found]
 
-    async def _events(self, only: str | None) -> list[str]:
+    async def events(self, only: str | None = None) -> list[str]:
+        """Those that have a gate before them."""
         events = await self._catalogues.all()
         return [each.id for each in events if self._gated(each) and only in (None, each.id)]
 
@@ -258,11 +278,15 @@ class Reconciler:
         due = loop.time()
         while True:
             pause = max(0.0, due - loop.time()) if periodic else None
+            if not self._up():
+                pause = min(PROBE_SECONDS, pause or PROBE_SECONDS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
             self._wake.clear()
             wanted, self._wanted = self._wanted, set()
             try:
+                if not self._up() and self.probe is not None:
+                    await self.probe()
                 if periodic and loop.time() >= due:
                     due = loop.time() + self._every_seconds
                     await self._all(LEASE, self._every_seconds)

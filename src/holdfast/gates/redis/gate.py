@@ -58,9 +58,14 @@ class RedisGate:
     shared = True
 
     def __init__(
-        self, url: str, timeout_ms: int, clock: Callable[[], Millis] | None = None
+        self,
+        url: str,
+        timeout_ms: int,
+        clock: Callable[[], Millis] | None = None,
+        prefix: str = PREFIX,
     ) -> None:
         """Redis's clock is the clock, unless a test brings its own."""
+        self._prefix = prefix
         self._address = read_address(url)
         self._timeout_ms = timeout_ms
         self._clock = clock
@@ -86,7 +91,7 @@ class RedisGate:
 
     async def run(self, event: str, version: int, ops: Sequence[Op]) -> list[Verdict]:
         """One round trip for each 250 operations: what is more is not one moment any more."""
-        keys = _keys(event)
+        keys = self._keys(event)
         now = "" if self._clock is None else str(self._clock())
         verdicts: list[Verdict] = []
         for start in range(0, len(ops) or 1, RUN_OPS_MAX):
@@ -98,15 +103,16 @@ class RedisGate:
 
     async def snapshot(self, event: str) -> Snapshot:
         """A transaction, not a script: what is long is sent as it is, not through Lua."""
-        seats, owners, _, stock, claimed, units, version = _keys(event)
+        seats, owners, deadlines, stock, claimed, units, version = self._keys(event)
         async with self._asking(LONG_MS) as client:
             pipe = client.pipeline(transaction=True)
             pipe.eval(MOMENT.text, 1, version)
+            pipe.execute_command("ZCARD", deadlines)  # not needed, but it has to be of its kind
             pipe.get(version)
             for key in (stock, claimed, units, seats, owners):
                 # Not hgetall(), which the driver's cluster cannot read in a transaction.
                 pipe.execute_command("HGETALL", key)
-            (seconds, micros), number, *hashes = await pipe.execute()
+            (seconds, micros), _, number, *hashes = await pipe.execute()
             now = int(seconds) * 1000 + int(micros) // 1000
             now = now if self._clock is None else self._clock()
             found, dead = wire.read_snapshot(now, number, *hashes)
@@ -119,20 +125,24 @@ class RedisGate:
     async def events(self) -> list[str]:
         found: set[str] = set()
         async with self._asking(LONG_MS) as client:
-            async for key in client.scan_iter(match=f"{PREFIX}:{{*}}:*", count=SCAN_KEYS):
-                event, _, kind = key.decode().removeprefix(f"{PREFIX}:{{").rpartition("}:")
+            async for key in client.scan_iter(match=f"{self._prefix}:{{*}}:*", count=SCAN_KEYS):
+                event, _, kind = key.decode().removeprefix(f"{self._prefix}:{{").rpartition("}:")
                 if kind in ("version", "owners"):
                     found.add(event)
         return sorted(found)
 
     async def clear(self, event: str) -> None:
         async with self._asking() as client:
-            await client.execute_command("UNLINK", *_keys(event))
+            await client.execute_command("UNLINK", *self._keys(event))
 
     async def lease(self, name: str, holder: str, lease_ms: int) -> bool:
         async with self._asking() as client:
-            key = f"{PREFIX}:lease:{{{name}}}"
+            key = f"{self._prefix}:lease:{{{name}}}"
             return bool(await _evaluate(client, LEASE, [key], holder, str(lease_ms)))
+
+    def _keys(self, event: str) -> list[str]:
+        """All with the event's hash tag: in a cluster they are in one place."""
+        return [f"{self._prefix}:{{{event}}}:{kind}" for kind in KEYS]
 
     @asynccontextmanager
     async def _asking(self, timeout_ms: int | None = None) -> AsyncIterator[Any]:
@@ -193,11 +203,6 @@ class RedisGate:
             ssl=address.scheme == "rediss",
             **options,
         )
-
-
-def _keys(event: str) -> list[str]:
-    """All with the event's hash tag: in a cluster they are in one place."""
-    return [f"{PREFIX}:{{{event}}}:{kind}" for kind in KEYS]
 
 
 async def _evaluate(client: Any, script: Script, keys: list[str], *args: str | bytes) -> Any:
