@@ -131,7 +131,7 @@ COVERING = [
     Setup("sqlite", "two-layer", "redis"),
     Setup("postgres", "gate", "redis"),
 ]
-"""Each policy with each gate, on stores that lock and stores that do not; the rest is in the soak."""
+"""Each policy with each gate; the rest is in the soak."""
 REST = [
     Setup(store, policy, gate)
     for store in STORES
