@@ -148,7 +148,8 @@ def marked(setup: Setup, *marks: pytest.MarkDecorator) -> "ParameterSet":
 
 
 EVERY_SETUP = [
-    *(marked(setup) for setup in (*PLAIN, *COVERING)),
+    *(marked(setup) for setup in PLAIN),
+    *(marked(setup, pytest.mark.slow) for setup in COVERING),
     *(marked(setup, pytest.mark.soak) for setup in REST),
 ]
 
