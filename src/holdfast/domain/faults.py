@@ -23,8 +23,9 @@ class Fault(msgspec.Struct, frozen=True):
 
 def is_label(raw: object, most: int = LABEL_CHARS_MAX) -> bool:
     """Whether this may be the name of something: printable, no blanks at its ends."""
-    text = isinstance(raw, str) and 0 < len(raw) <= most
-    return text and raw.isprintable() and raw == raw.strip()  # type: ignore[attr-defined]
+    if not isinstance(raw, str) or not 0 < len(raw) <= most:
+        return False
+    return raw.isprintable() and raw == raw.strip()
 
 
 class Faults:

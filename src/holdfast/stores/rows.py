@@ -4,7 +4,7 @@ Reading: a row becomes a value. Writing: what a batch changed becomes a list of 
 order in which everybody writes; a store runs each with its own dialect of the named query.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,7 +25,7 @@ from holdfast.domain.model import (
 )
 from holdfast.domain.outcomes import Outcome
 from holdfast.domain.shelf import Record, Shelf
-from holdfast.domain.views import PoolView, SeatView, Summary
+from holdfast.domain.views import Census, PoolView, SeatView, Summary
 
 RECORDS_KEPT_MS = 24 * 3600 * 1000
 
@@ -117,6 +117,36 @@ def to_seat_view(row: Row) -> SeatView:
 
 def to_pool_view(row: Row) -> PoolView:
     return PoolView(*row)
+
+
+CENSUS = (
+    *("census_seats", "census_pools", "census_claims", "census_holds", "census_orders"),
+    *("census_sold", "census_deadlines", "census_plans"),
+)
+"""The queries whose rows make a census, besides counters and configuration."""
+
+
+def to_census(
+    counters: Row, config: Any, now: Millis, rows: Mapping[str, Iterable[Row]]
+) -> Census:  # the configuration as the driver gives it, text or bytes
+    version, seq, capacity, sold, revenue = counters
+    return Census(
+        event=read_config(config),
+        now=now,
+        version=version,
+        seq=seq,
+        capacity=capacity,
+        sold=sold,
+        revenue=revenue,
+        seats=[to_seat(row) for row in rows["census_seats"]],
+        pools=[to_pool(row) for row in rows["census_pools"]],
+        claims=[to_claim(row) for row in rows["census_claims"]],
+        holds=[to_hold(row) for row in rows["census_holds"]],
+        orders=[to_order(row) for row in rows["census_orders"]],
+        sold_seats=dict(to_pair(row) for row in rows["census_sold"]),
+        deadlines=dict(to_head(row) for row in rows["census_deadlines"]),
+        plans=dict(to_plan_traits(row) for row in rows["census_plans"]),
+    )
 
 
 class Write(NamedTuple):

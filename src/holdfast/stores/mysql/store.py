@@ -27,18 +27,15 @@ from holdfast.stores.mysql.errors import DRIVER, LACKING, code_of, lost, said, t
 from holdfast.stores.mysql.reading import SQL, Reader, by_keys, server_clock
 from holdfast.stores.mysql.writing import Writer
 from holdfast.stores.rows import (
+    CENSUS,
     Row,
     read_config,
     read_data,
-    to_claim,
+    to_census,
     to_head,
     to_hold,
     to_order,
-    to_pair,
-    to_plan_traits,
-    to_pool,
     to_pool_view,
-    to_seat,
     to_seat_view,
     to_summary,
 )
@@ -338,28 +335,9 @@ class MysqlStore:
         config = await db.one(SQL["config"], (event,))
         if counters is None or config is None:
             return None
-        version, seq, capacity, sold, revenue = counters
-
-        async def every(query: str) -> list[Row]:
-            return await db.stream(SQL[query], (event,))
-
-        return Census(
-            event=read_config(config[0]),
-            now=await self._now(db),
-            version=version,
-            seq=seq,
-            capacity=capacity,
-            sold=sold,
-            revenue=revenue,
-            seats=[to_seat(row) for row in await every("census_seats")],
-            pools=[to_pool(row) for row in await every("census_pools")],
-            claims=[to_claim(row) for row in await every("census_claims")],
-            holds=[to_hold(row) for row in await every("census_holds")],
-            orders=[to_order(row) for row in await every("census_orders")],
-            sold_seats=dict(to_pair(row) for row in await every("census_sold")),
-            deadlines=dict(to_head(row) for row in await every("census_deadlines")),
-            plans=dict(to_plan_traits(row) for row in await every("census_plans")),
-        )
+        now = await self._now(db)
+        rows = {query: await db.stream(SQL[query], (event,)) for query in CENSUS}
+        return to_census(counters, config[0], now, rows)
 
     async def mend(self, event: str) -> list[str]:
         with translated(self.url):

@@ -32,18 +32,15 @@ from holdfast.stores.postgres.reading import SQL, Reader
 from holdfast.stores.postgres.wakeups import Wakeups
 from holdfast.stores.postgres.writing import Writer
 from holdfast.stores.rows import (
+    CENSUS,
     read_config,
     read_data,
-    to_claim,
+    to_census,
     to_head,
     to_hold,
     to_json,
     to_order,
-    to_pair,
-    to_plan_traits,
-    to_pool,
     to_pool_view,
-    to_seat,
     to_seat_view,
     to_summary,
 )
@@ -475,28 +472,8 @@ class PostgresStore:
         config = await db.fetchval(SQL["config"], event)
         if counters is None or config is None:
             return None
-        version, seq, capacity, sold, revenue = counters
-
-        async def every(query: str) -> list[Any]:
-            return list(await db.fetch(SQL[query], event))
-
-        return Census(
-            event=read_config(config),
-            now=now,
-            version=version,
-            seq=seq,
-            capacity=capacity,
-            sold=sold,
-            revenue=revenue,
-            seats=[to_seat(row) for row in await every("census_seats")],
-            pools=[to_pool(row) for row in await every("census_pools")],
-            claims=[to_claim(row) for row in await every("census_claims")],
-            holds=[to_hold(row) for row in await every("census_holds")],
-            orders=[to_order(row) for row in await every("census_orders")],
-            sold_seats=dict(to_pair(row) for row in await every("census_sold")),
-            deadlines=dict(to_head(row) for row in await every("census_deadlines")),
-            plans=dict(to_plan_traits(row) for row in await every("census_plans")),
-        )
+        rows = {query: await db.fetch(SQL[query], event) for query in CENSUS}
+        return to_census(counters, config, now, rows)
 
     async def mend(self, event: str) -> list[str]:
         with translated(self.url):

@@ -28,17 +28,13 @@ from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
 from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.rows import (
-    read_config,
+    CENSUS,
     read_data,
-    to_claim,
+    to_census,
     to_head,
     to_hold,
     to_order,
-    to_pair,
-    to_plan_traits,
-    to_pool,
     to_pool_view,
-    to_seat,
     to_seat_view,
     to_summary,
 )
@@ -313,28 +309,9 @@ class SqliteStore:
         config = db.execute(SQL["config"], (event,)).get
         if counters is None or config is None:
             return None
-        version, seq, capacity, sold, revenue = counters
-
-        def every(query: str, to_value: Callable[[tuple[object, ...]], T]) -> list[T]:
-            return [to_value(row) for row in db.execute(SQL[query], (event,))]
-
-        return Census(
-            event=read_config(config),
-            now=self._clock(),
-            version=version,
-            seq=seq,
-            capacity=capacity,
-            sold=sold,
-            revenue=revenue,
-            seats=every("census_seats", to_seat),
-            pools=every("census_pools", to_pool),
-            claims=every("census_claims", to_claim),
-            holds=every("census_holds", to_hold),
-            orders=every("census_orders", to_order),
-            sold_seats=dict(every("census_sold", to_pair)),
-            deadlines=dict(every("census_deadlines", to_head)),
-            plans=dict(every("census_plans", to_plan_traits)),
-        )
+        now = self._clock()
+        rows = {query: list(db.execute(SQL[query], (event,))) for query in CENSUS}
+        return to_census(counters, config, now, rows)
 
     async def strays(self) -> list[str]:
         return await self._read(lambda db: [event for (event,) in db.execute(SQL["strays"])])
