@@ -97,7 +97,9 @@ class Holdfast:
     events = _blocking(engine.Holdfast.events)
     event = _blocking(engine.Holdfast.event)
     seats = _blocking(engine.Holdfast.seats)
+    statuses = _blocking(engine.Holdfast.statuses)
     hold = _blocking(engine.Holdfast.hold)
+    hold_now = _blocking(engine.Holdfast.hold_now)
     order = _blocking(engine.Holdfast.order)
     log = _blocking(engine.Holdfast.log)
 

@@ -161,7 +161,7 @@ class Courtesies:
             same = set(owned.seats) == set(ask.seats) and owned.pools == ask.pools
             if owned.buyer == command.buyer and owned.seats and same:
                 hold = await self.hold(event, owned.id)
-                return Answer(Placed(hold)) if hold else None
+                return Answer(Placed(hold), now_ms=self._clock()) if hold else None
         return None
 
     async def _clash(self, event: Event, command: PlaceHold, clash: Clash) -> Answer | None:
@@ -176,7 +176,8 @@ class Courtesies:
             return None
         note = _read_note(own)
         if note and set(own.seats) == set(ask.seats) and own.pools == ask.pools:
-            return Answer(Placed(_hold(event, own, note, found.now_ms)))
+            hold = _hold(event, own, note, found.now_ms)
+            return Answer(Placed(hold), now_ms=found.now_ms)
         return taken(clash)
 
     async def follow(self, event: Event, command: Follows) -> Answer | None:

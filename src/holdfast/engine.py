@@ -13,26 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar, cast
 
 from holdfast.catalogue import Catalogues
+from holdfast.clerk import Clerk
 from holdfast.domain import limits
 from holdfast.domain.asks import BestAsk, read_ask, read_labels, read_withdrawal
-from holdfast.domain.commands import (
-    AddCapacity,
-    CancelOrder,
-    ChangeEvent,
-    Command,
-    ConfirmHold,
-    CreateEvent,
-    ExpireHolds,
-    ExtendHold,
-    PayHold,
-    PlaceHold,
-    ReleaseHold,
-    Sell,
-    Withdraw,
-)
+from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.faults import Fault, Faults
-from holdfast.domain.model import EventState, Hold, Order
+from holdfast.domain.gating import Owned
+from holdfast.domain.model import Ask, EventState, Hold, Millis, Order
 from holdfast.domain.outcomes import (
     Answer,
     Cancelled,
@@ -48,17 +36,18 @@ from holdfast.domain.outcomes import (
     Released,
 )
 from holdfast.domain.plan import read_capacity, read_changes, read_event
-from holdfast.domain.views import SeatMap, Summary
+from holdfast.domain.views import SeatMap, Statuses, Summary
 from holdfast.errors import Invalid
 from holdfast.front import Front
 from holdfast.gates.keeper import Keeper
-from holdfast.ids import Ids, digest, event_of, is_event_id, public_id
+from holdfast.ids import event_of, is_event_id
 from holdfast.lanes import Lanes
 from holdfast.ports import Gate, Store
 from holdfast.refusals import Refusals
 from holdfast.settings import Settings, load_settings
 from holdfast.stores import Clock, host_clock
 from holdfast.upkeep.expire import Announcer
+from holdfast.upkeep.lease import Lease
 from holdfast.upkeep.reconcile import Reconciler
 from holdfast.wiring import make_gate, make_store
 
@@ -87,9 +76,11 @@ class Holdfast:
             commands_max=settings.lane_max,
         )
         self._lanes.shut("the shop is not open: use it inside `async with Holdfast.open(...)`")
-        self._announcer = Announcer(self.expire, store.due, settings.expire_seconds)
+        self.clerk = Clerk()
+        lease = Lease(store, "upkeep", self.clerk.ids.new())
+        self._announcer = Announcer(self.expire, store.due, settings.expire_seconds, lease)
         self._upkeep = upkeep
-        self._ids = Ids()
+        self._clock = clock
         self._catalogues = Catalogues(store, settings.policy)
         self.refusals: Refusals | None = None
         if settings.refusal_cache:
@@ -98,7 +89,7 @@ class Holdfast:
         self.reconciler: Reconciler | None = None
         if gate is not None:
             keeper = self.keeper = Keeper(gate, settings.gate_timeout_ms / 1000)
-            every, holder = settings.reconcile_seconds, self._ids.new()
+            every, holder = settings.reconcile_seconds, self.clerk.ids.new()
             self.reconciler = Reconciler(
                 store, gate, self._catalogues, every, holder, lambda: keeper.state == "up"
             )
@@ -163,16 +154,12 @@ class Holdfast:
     ) -> Created | Refused:
         """A new event, from a description as docs/events.md has it."""
         plan = _valid(read_event(event))
-        key = self._key(idempotency_key)
-        asked = digest("create", plan) if idempotency_key is not None else ""
-        command = CreateEvent(id=key, event=plan.event.id, plan=plan, digest=asked)
-        return await self._ask(Created, command)
+        return await self._ask(Created, self.clerk.create_event(plan, _key(idempotency_key)))
 
     async def change_event(self, event: str, /, **changes: Any) -> Changed | Refused:
         """Changes settings of an event by name: state, deadlines, caps, prices, ranking, ..."""
         checked = _valid(read_changes(changes))
-        command = ChangeEvent(id=self._ids.new(), event=event, changes=checked)
-        return await self._ask(Changed, command)
+        return await self._ask(Changed, self.clerk.change_event(event, checked))
 
     async def open_event(self, event: str) -> Changed | Refused:
         """Puts an event on sale."""
@@ -202,8 +189,7 @@ class Holdfast:
         if summary is None:
             return Refused(Reason.UNKNOWN_EVENT, str(event))
         seats, pools = _valid(read_capacity(units, summary.event.prices))
-        command = AddCapacity(id=self._ids.new(), event=event, seats=seats, pools=pools)
-        return await self._ask(Changed, command)
+        return await self._ask(Changed, self.clerk.add_capacity(event, seats, pools))
 
     async def withdraw(
         self, event: str, *, seats: Iterable[str] = (), pools: Mapping[str, int] | None = None
@@ -211,8 +197,7 @@ class Holdfast:
         """Takes units off sale that are neither sold nor held."""
         with _checking() as faults:
             named, counted = read_withdrawal(faults, seats, pools)
-        command = Withdraw(id=self._ids.new(), event=event, seats=named, pools=counted)
-        return await self._ask(Changed, command)
+        return await self._ask(Changed, self.clerk.withdraw(event, named, counted))
 
     # Holds
 
@@ -242,21 +227,17 @@ class Holdfast:
             local = None if id is None else faults.caller_id("id", id)
             _check_cap(faults, cap)
         repeatable = id is not None or idempotency_key is not None
-        self._lanes.check_open()
-        known = isinstance(event, str) and not repeatable
-        if known and (no := self._front.remembered(event, buyer, ask)):
+        if not repeatable and (no := self.remembered(event, buyer, ask)):
             return no
-        hold = public_id(event, local or self._ids.new())
-        command = PlaceHold(
-            id=self._key(idempotency_key, f"place:{hold}"),
-            event=event,
-            hold=hold,
-            buyer=buyer,
-            ask=ask,
-            cap=cap,
-            digest=digest("place", buyer, id, ask, cap) if repeatable else "",
-        )
+        key = _key(idempotency_key)
+        command = self.clerk.place_hold(event, buyer, ask, id=local, key=key, cap=cap)
         return await self._ask(Placed, command)
+
+    def remembered(self, event: str, buyer: str, ask: Ask) -> Refused | None:
+        """The refusal of a moment ago, if the same would be refused again; for asks under no id of
+        the caller's own, which may be repetitions."""
+        self._lanes.check_open()
+        return self._front.remembered(event, buyer, ask) if isinstance(event, str) else None
 
     async def extend_hold(
         self,
@@ -272,18 +253,12 @@ class Holdfast:
             _check_fence(faults, buyer, version)
             if seconds is not None:
                 faults.integer("seconds", seconds, 1, limits.HOLD_SECONDS_MAX)
-        asked = ("extend", hold, buyer, seconds, version)
+        key = _key(idempotency_key)
         return await self._follow(
             Extended,
             hold,
-            lambda event: ExtendHold(
-                id=self._key(idempotency_key),
-                event=event,
-                hold=hold,
-                buyer=buyer,
-                seconds=seconds,
-                version=version,
-                digest=digest(*asked) if idempotency_key is not None else "",
+            lambda event: self.clerk.extend_hold(
+                event, hold, buyer=buyer, seconds=seconds, version=version, key=key
             ),
         )
 
@@ -296,9 +271,7 @@ class Holdfast:
         return await self._follow(
             Released,
             hold,
-            lambda event: ReleaseHold(
-                id=self._ids.new(), event=event, hold=hold, buyer=buyer, version=version
-            ),
+            lambda event: self.clerk.release_hold(event, hold, buyer, version),
         )
 
     async def pay_hold(
@@ -310,9 +283,7 @@ class Holdfast:
         return await self._follow(
             Paying,
             hold,
-            lambda event: PayHold(
-                id=self._ids.new(), event=event, hold=hold, buyer=buyer, version=version
-            ),
+            lambda event: self.clerk.pay_hold(event, hold, buyer, version),
         )
 
     async def confirm_hold(
@@ -329,29 +300,21 @@ class Holdfast:
         with _checking() as faults:
             _check_fence(faults, buyer, version)
             _check_payment(faults, payment)
-            local = self._ids.new() if order is None else faults.caller_id("order", order)
-        repeatable = order is not None or idempotency_key is not None
-
-        def make(event: str) -> ConfirmHold:
-            order_id = public_id(event, local)
-            return ConfirmHold(
-                id=self._key(idempotency_key, f"confirm:{order_id}"),
-                event=event,
-                hold=hold,
-                order=order_id,
-                buyer=buyer,
-                version=version,
-                payment=payment,
-                digest=digest("confirm", hold, buyer, payment, order) if repeatable else "",
-            )
-
-        return await self._follow(Confirmed, hold, make)
+            local = None if order is None else faults.caller_id("order", order)
+        key = _key(idempotency_key)
+        return await self._follow(
+            Confirmed,
+            hold,
+            lambda event: self.clerk.confirm_hold(
+                event, hold, buyer=buyer, version=version, payment=payment, order=local, key=key
+            ),
+        )
 
     async def expire(self, event: str, limit: int) -> Expired | Refused:
         """Announces holds whose deadline has passed; upkeep does so by itself."""
         with _checking() as faults:
             faults.integer("limit", limit, 1, limits.EXPIRE_MAX)
-        return await self._ask(Expired, ExpireHolds(id=self._ids.new(), event=event, limit=limit))
+        return await self._ask(Expired, self.clerk.expire_holds(event, limit))
 
     # Orders
 
@@ -375,33 +338,21 @@ class Holdfast:
         with _checking() as faults:
             ask = read_ask(faults, seats, best, pools, channels)
             buyer = faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
-            local = self._ids.new() if order is None else faults.caller_id("order", order)
+            local = None if order is None else faults.caller_id("order", order)
             _check_cap(faults, cap)
             _check_payment(faults, payment)
             if hold is not None and event_of(hold) != event:
                 faults.add("hold", "must be the id of a hold of this event", hold)
-        order_id = public_id(event, local)
-        repeatable = order is not None or idempotency_key is not None
-        asked = ("sell", buyer, ask, payment, order, hold, cap)
-        command = Sell(
-            id=self._key(idempotency_key, f"sell:{order_id}"),
-            event=event,
-            order=order_id,
-            buyer=buyer,
-            ask=ask,
-            hold=hold,
-            payment=payment,
-            cap=cap,
-            digest=digest(*asked) if repeatable else "",
-        )
-        return await self._ask(Confirmed, command)
+        key = _key(idempotency_key)
+        named = {"payment": payment, "order": local, "hold": hold, "key": key}
+        return await self._ask(Confirmed, self.clerk.sell(event, buyer, ask, cap=cap, **named))
 
     async def cancel_order(self, order: str) -> Cancelled | Refused:
         """Takes a sale back; its units are free again. Doing so again changes nothing."""
         event = event_of(order)
         if event is None:
             return Refused(Reason.UNKNOWN_ORDER, str(order))
-        return await self._ask(Cancelled, CancelOrder(id=self._ids.new(), event=event, order=order))
+        return await self._ask(Cancelled, self.clerk.cancel_order(event, order))
 
     # Reading
 
@@ -422,14 +373,28 @@ class Holdfast:
             return None
         return (await self._front.seat_map(event, seat_map)).seen_by({None, *named})
 
+    async def statuses(self, event: str) -> tuple[Statuses, list[Owned]] | None:
+        """Which seats are not simply available, and what is held as a courtesy besides: the seat
+        map without what never changes about it."""
+        statuses = await self._opened().statuses(event) if is_event_id(event) else None
+        if statuses is None:
+            return None
+        return statuses, await self._front.overlay(statuses.event)
+
     async def hold(self, hold: str) -> Hold | None:
         """The hold as it stands now: one past its deadline is expired, announced or not."""
+        found = await self.hold_now(hold)
+        return found[0] if found else None
+
+    async def hold_now(self, hold: str) -> tuple[Hold, Millis] | None:
+        """The hold as it stands, and what time it is."""
         event = event_of(hold)
         found = await self._opened().hold(event, hold) if event else None
         if found is None:
-            return await self._front.courtesy(event, hold) if event else None
+            courtesy = await self._front.courtesy(event, hold) if event else None
+            return (courtesy, self._clock()) if courtesy else None
         row, now = found
-        return row.seen(now)
+        return row.seen(now), now
 
     async def order(self, order: str) -> Order | None:
         event = event_of(order)
@@ -449,14 +414,6 @@ class Holdfast:
     def _opened(self) -> Store:
         self._lanes.check_open()
         return self.store
-
-    def _key(self, idempotency_key: str | None, otherwise: str | None = None) -> str:
-        """The command's id: the caller's key, the name of what it makes, or one of ours. What
-        the caller chose never collides with the others: each kind has its own beginning."""
-        if idempotency_key is None:
-            return otherwise or self._ids.new()
-        with _checking() as faults:
-            return f"key:{faults.caller_id('idempotency_key', idempotency_key)}"
 
     async def _ask(self, kind: type[T], command: Command) -> T | Refused:
         """The outcome, which is of the command's own kind or a refusal."""
@@ -493,6 +450,13 @@ def _valid(read: T | list[Fault]) -> T:
     if isinstance(read, list):
         raise Invalid(cast(list[Fault], read))
     return read
+
+
+def _key(idempotency_key: str | None) -> str | None:
+    if idempotency_key is None:
+        return None
+    with _checking() as faults:
+        return f"key:{faults.caller_id('idempotency_key', idempotency_key)}"
 
 
 def _check_fence(faults: Faults, buyer: object, version: object) -> None:

@@ -202,7 +202,7 @@ class Front:
 
     async def _beside(self, event: Event | None, command: Beside) -> Beside:
         """The same, with what is held as a courtesy: the authority shall not give it away."""
-        owned = await self._overlay(event)
+        owned = await self.overlay(event)
         if not owned:
             return command
         buyer = None if isinstance(command, Withdraw) else command.buyer
@@ -318,20 +318,20 @@ class Front:
 
     async def summary(self, summary: Summary) -> Summary:
         """With what is held as a courtesy."""
-        owned = await self._overlay(summary.event)
+        owned = await self.overlay(summary.event)
         return replace(summary, held=summary.held + sum(each.units for each in owned))
 
     async def seat_map(self, id: str, seat_map: SeatMap) -> SeatMap:
         if self.courtesies is None:
             return seat_map
-        owned = await self._overlay(await self._catalogues.event(id))
+        owned = await self.overlay(await self._catalogues.event(id))
         return overlaid(seat_map, owned)
 
     async def courtesy(self, id: str, hold: str) -> Hold | None:
         event = await self._catalogues.event(id) if self.courtesies else None
         return await self.courtesies.hold(event, hold) if self.courtesies and event else None
 
-    async def _overlay(self, event: Event | None) -> list[Owned]:
+    async def overlay(self, event: Event | None) -> list[Owned]:
         if self.courtesies is None or event is None or self._catalogues.gated(event) != "gate":
             return []
         return await self.courtesies.overlay(event.id)

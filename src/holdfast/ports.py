@@ -8,7 +8,7 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.gating import Op, Snapshot, Verdict
 from holdfast.domain.model import Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
-from holdfast.domain.views import Census, SeatMap, Summary
+from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
 
 Committed = Callable[[], None]
 """Told as soon as a batch holds no lock any more: the next may begin, though the answers of this
@@ -50,6 +50,9 @@ class Store(Protocol):
 
     async def seat_map(self, event: str) -> SeatMap | None: ...
 
+    async def statuses(self, event: str) -> Statuses | None:
+        """What `seat_map` tells, without the plan of the seats: quick for any number of them."""
+
     async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
         """The hold, and the authority's time when it was read."""
 
@@ -74,6 +77,17 @@ class Store(Protocol):
 
     async def mend(self, event: str) -> list[str]:
         """Rewrites what follows from holds and orders; returns what differed."""
+
+    async def documents(self, kind: str, id: str | None = None) -> tuple[list[Document], Millis]:
+        """All of a kind in order of id, or the one, and the authority's time."""
+
+    async def put(self, document: Document) -> bool:
+        """Writes it durably if what is there has the version before (version 1: nothing is there);
+        whether it did. Of those who race for a version, one does. Raises CommitUnknown when it may
+        have been written: to look again settles it."""
+
+    async def drop(self, kind: str, id: str, version: int) -> bool:
+        """Removes it durably if it is that version; whether it did. Fails as `put` does."""
 
 
 class Gate(Protocol):
@@ -109,3 +123,16 @@ class Gate(Protocol):
 
     async def lease(self, name: str, holder: str, lease_ms: int) -> bool:
         """Whether the holder has the lease: nobody else has had it for that long."""
+
+    async def take(self, name: str, rate: float, burst: float, want: int) -> tuple[int, float]:
+        """Up to so many tokens out of a bucket that gains `rate` in a second and has `burst` when
+        it is full, as it is at first: how many it gave, and what is left in it, in fractions."""
+
+    async def reserve_units(
+        self, name: str, hold: str, units: int, most: int, keep_ms: Millis
+    ) -> bool:
+        """Whether the name may have so many units more, of `most` at once; if so they count for so
+        long. The same hold again replaces what it had, also of another name."""
+
+    async def free_units(self, hold: str) -> None:
+        """A hold's units count no more. Again does nothing again."""

@@ -19,6 +19,9 @@ PREFIX = "HOLDFAST_"
 CHOICES = {
     "policy": ("authority", "two-layer", "gate"),
     "sqlite_synchronous": ("FULL", "NORMAL"),
+    "payments": ("none", "sandbox"),
+    "log_format": ("auto", "json", "text"),
+    "log_level": ("debug", "info", "warning", "error"),
 }
 
 
@@ -54,6 +57,47 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     then free while the disk is busy; nothing is answered before it is durable either way."""
     sqlite_synchronous: str = "FULL"
     """FULL survives a loss of power; NORMAL only a crash of the program, and is faster."""
+
+    # What `holdfast serve` adds
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    """The address to listen at; 0.0.0.0 or :: for every one the machine has."""
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8000
+    """0: any that is free."""
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Processes that serve the one port."""
+    admin_key: Annotated[str, Meta(max_length=512)] = ""
+    """The first admin key. Else one is made at the first start, and printed once."""
+    secret: Annotated[str, Meta(max_length=512)] = ""
+    """What tokens of buyers and holds are made with. Else one is made, and kept in the store."""
+    payments: str = "none"
+    """Who takes payments: none (free orders only) or sandbox (pretends; never in production)"""
+    requests_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 4_096
+    """Requests that a worker has in hand; past it the answer is 503, at once."""
+    header_seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0
+    """How long a client may take to send the head of a request."""
+    body_seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0
+    """How long it may take to send the rest."""
+    stop_seconds: Annotated[float, Meta(gt=0, le=3600)] = 30.0
+    """How long a worker that was asked to stop may take to answer what it has in hand."""
+    buyer_rate: Annotated[float, Meta(gt=0, le=1_000_000)] = 20.0
+    """Requests in a second of one buyer with a public key."""
+    buyer_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    address_rate: Annotated[float, Meta(gt=0, le=1_000_000)] = 1_000.0
+    """Requests in a second with public keys from one address (IPv6: from one /64)."""
+    address_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
+    address_units_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000
+    """Units that public buyers of one address may hold at once."""
+    buyer_units_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
+    """Units that a public buyer may have of an event which sets no max_per_buyer."""
+    trusted_proxies: str = ""
+    """Networks whose X-Forwarded-For is believed: 10.0.0.0/8, 127.0.0.1"""
+    metrics_open: bool = True
+    """Whether /metrics answers without a key; else to admin keys only."""
+    log_format: str = "auto"
+    """json, text, or auto: text on a terminal, json elsewhere"""
+    log_level: str = "info"
+    access_log: bool = False
+    """A line for every request, not only for those that failed or were slow."""
 
 
 def load_settings(

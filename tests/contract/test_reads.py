@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from holdfast import HoldState
+from holdfast import Holdfast, HoldState
 from holdfast.domain.model import SeatState
-from holdfast.domain.views import PoolView, SeatView
+from holdfast.domain.views import PoolView, SeatView, Statuses
 from tests.contract.helpers import (
     CAPACITY,
     E1,
@@ -123,6 +123,71 @@ async def test_the_map_shows_every_seat_where_it_is_and_how_it_stands(shop):
     assert seat_map.pools == [PoolView("floor", 10, 3)]
 
 
+async def same_as_the_map(shop: Holdfast) -> Statuses:
+    """The statuses, which must tell what the map does."""
+    seat_map = await shop.store.seat_map(E1)
+    statuses = await shop.store.statuses(E1)
+    assert seat_map is not None
+    assert statuses is not None
+    by_state = {
+        state: sorted(seat.id for seat in seat_map.seats if seat.state is state)
+        for state in SeatState
+    }
+    assert sorted(statuses.held) == by_state[SeatState.HELD]
+    assert sorted(statuses.sold) == by_state[SeatState.SOLD]
+    assert (statuses.seq, statuses.pools) == (seat_map.seq, seat_map.pools)
+    assert statuses.event == (await summary(shop)).event
+    return statuses
+
+
+@ON_THE_LOG
+async def test_the_statuses_tell_what_the_map_tells(shop, clock):
+    await on_sale(shop)
+    nothing = await same_as_the_map(shop)
+    assert (nothing.held, nothing.sold, nothing.now_ms) == ([], [], clock())
+    await held(shop, "ann", seats=["A-1-1", "A-1-2"], pools={"floor": 4})
+    clock.advance(SOFT_MS - 1)
+    at_the_end = await same_as_the_map(shop)
+    assert sorted(at_the_end.held) == ["A-1-1", "A-1-2"]
+    clock.advance(1)
+    assert (await same_as_the_map(shop)).held == [], "expired, though nobody has said so"
+    await held(shop, "bob", seats=["A-1-2", "A-1-3"], pools={"floor": 1})
+    await sold(shop, "cid", seats=["A-2-1", "A-2-2"], pools={"floor": 3})
+    lost = await sold(shop, "dan", seats=["B-1-1"])
+    await shop.cancel_order(lost.id)
+    await shop.withdraw(E1, seats=["A-1-5", "A-2-5"], pools={"floor": 1})
+    await held(shop, "eve", seats=["S-1-1"], pools={"stand": 2}, channels=["sponsors"])
+    mixed = await same_as_the_map(shop)
+    assert sorted(mixed.held) == ["A-1-2", "A-1-3", "S-1-1"]
+    assert sorted(mixed.sold) == ["A-2-1", "A-2-2"]
+    assert [(pool.id, pool.available) for pool in mixed.pools] == [("floor", 5), ("stand", 3)]
+    assert mixed.event.layout == nothing.event.layout + 1
+    assert mixed.now_ms == clock()
+    await shop.expire(E1, 10)
+    await same_as_the_map(shop)
+
+
+async def test_the_statuses_are_right_whatever_the_ids_of_seats_are(shop):
+    ids = ["a,b", "it's", '"', "\\", "á", "😀", "{x}", "%s", "a b"]
+    seats = [{"id": id, "section": "A", "number": n, "tier": "gold"} for n, id in enumerate(ids, 1)]
+    await on_sale(shop, sections=[], seats=seats)
+    await sold(shop, seats=ids)
+    assert sorted((await same_as_the_map(shop)).sold) == sorted(ids)
+
+
+@pytest.mark.slow
+@ON_THE_LOG
+async def test_the_statuses_of_a_large_house_lack_no_seat(shop):
+    await on_sale(shop, sections=[{"id": "A", "tier": "gold", "rows": 40, "seats_per_row": 100}])
+    for row in range(1, 31):
+        ids = [f"A-{row}-{number}" for number in range(1, 101)]
+        for start in range(0, 100, 20):
+            take = held if row % 2 else sold
+            await take(shop, f"u{row}-{start}", seats=ids[start : start + 20])
+    statuses = await same_as_the_map(shop)
+    assert (len(statuses.held), len(statuses.sold)) == (1_500, 1_500)
+
+
 async def test_pools_are_listed_in_the_same_order_on_every_store(shop):
     pools = [{"id": id, "capacity": 1, "tier": "floor"} for id in ("m", "z", "a", "B")]
     await on_sale(shop, pools=pools)
@@ -196,6 +261,7 @@ async def test_an_event_that_does_not_exist_has_no_views(shop, event):
     await on_sale(shop)
     assert await shop.event(event) is None
     assert await shop.seats(event) is None
+    assert await shop.store.statuses(event) is None
     assert await shop.log(event) == []
     assert await shop.store.census(event) is None
 

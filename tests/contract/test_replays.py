@@ -251,6 +251,36 @@ async def test_the_engine_says_which_answers_are_repeated(shop):
     assert first.outcome == second.outcome
 
 
+async def test_a_repeated_answer_tells_when_it_was_decided_first(shop, clock):
+    await on_sale(shop)
+    command = PlaceHold(
+        id="c1", event=E1, hold="e1.h1", buyer="ann", ask=Ask(seats=("A-1-1",)), digest="d"
+    )
+    first, together = await asyncio.gather(shop.submit(command), shop.submit(command))
+    decided_ms = clock()
+    for answer in (first, together):
+        assert (answer.decided_ms, answer.now_ms) == (decided_ms, decided_ms)
+    for _ in range(2):
+        clock.advance(60_000)
+        again = await shop.submit(command)
+        assert again.replayed
+        assert (again.decided_ms, again.now_ms) == (decided_ms, clock())
+
+
+@IN_ORDER
+async def test_what_is_decided_anew_tells_the_time_of_that(shop, clock):
+    await on_sale(shop)
+    await held(shop, "bob", seats=["A-1-1"])
+    command = PlaceHold(
+        id="c1", event=E1, hold="e1.h1", buyer="ann", ask=Ask(seats=("A-1-1",)), digest="d"
+    )
+    for said_now in ("no.taken", "no.taken", "placed"):
+        clock.advance(SOFT_MS // 2 - 1 if said_now == "no.taken" else 2)
+        answer = await shop.submit(command)
+        assert said(answer.outcome) == said_now
+        assert (answer.decided_ms, answer.now_ms) == (clock(), clock())
+
+
 async def test_a_key_used_for_one_command_does_not_serve_for_another(shop):
     await ready(shop)
     await held(shop, "ann", idempotency_key="k", seats=["A-1-1"])

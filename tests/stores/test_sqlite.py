@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from holdfast import Holdfast, Placed, Refused, StoreError
+from holdfast.domain.views import Document
 from holdfast.stores.sqlite.turn import Turn
 
 TALK = {"id": "talk", "prices": {"any": 1}, "pools": [{"id": "room", "tier": "any", "capacity": 1}]}
@@ -58,6 +59,19 @@ async def test_the_database_of_another_program_is_left_as_it_is(tmp_path, made):
             pass
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["other.db"]
+
+
+async def test_a_file_of_an_older_schema_is_brought_forward_with_what_is_in_it(tmp_path):
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    async with Holdfast.open(url, upkeep=False) as shop:
+        await shop.create_event(TALK)
+        await shop.place_hold("talk", buyer="a", pools={"room": 1})
+    for left_by_schema_1 in ("DROP TABLE documents", "PRAGMA user_version = 1"):
+        in_another_process(MAKE, tmp_path / "shop.db", left_by_schema_1)
+    async with Holdfast.open(url, upkeep=False) as shop:
+        assert isinstance(await shop.place_hold("talk", buyer="b", pools={"room": 1}), Refused)
+        assert await shop.store.put(Document("key", "k1", 1, "{}"))
+        assert (await shop.store.documents("key"))[0] == [Document("key", "k1", 1, "{}")]
 
 
 async def test_by_whatever_name_they_come_all_queue_at_one_place(tmp_path):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import demo, events, stampede, upkeep
+from holdfast.cli import demo, events, keys, serve, stampede, upkeep
 from holdfast.cli.bench import bench
 from holdfast.cli.shared import REFUSED, WRONG_VALUE, Failed, complain, hush_stdout, prepare_streams
 from holdfast.errors import HoldfastError
@@ -25,8 +25,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
-app.command("stampede")(stampede.stampede)
+app.command("serve")(serve.serve)
+app.command("worker")(serve.worker)
 app.add_typer(events.app, name="events")
+app.add_typer(keys.app, name="keys")
+app.command("stampede")(stampede.stampede)
 app.command("migrate")(upkeep.migrate)
 app.command("check")(upkeep.check)
 app.command("repair")(upkeep.repair)

@@ -97,7 +97,7 @@ def _replay(shelf: Shelf, command: Command, now: Millis) -> Answer | None:
         return None
     if record.digest != command.digest:
         return Answer(Refused(Reason.IDEMPOTENCY_MISMATCH, command.id))
-    return Answer(record.outcome, replayed=True, now_ms=now)
+    return Answer(record.outcome, replayed=True, now_ms=now, decided_ms=record.at_ms)
 
 
 def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Sequence[Any], Answer]:
@@ -117,8 +117,9 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
     if decision.facts:
         shelf.take(decision)
         if command.digest or not isinstance(command, MAKERS):
-            shelf.record(Record(command.id, command.digest, decision.outcome))
-    return Answer(decision.outcome, now_ms=now, holders=_holders(shelf, decision.outcome))
+            shelf.record(Record(command.id, command.digest, decision.outcome, now))
+    holders = _holders(shelf, decision.outcome)
+    return Answer(decision.outcome, now_ms=now, decided_ms=now, holders=holders)
 
 
 def _holders(shelf: Shelf, outcome: Outcome) -> tuple[Holder, ...]:

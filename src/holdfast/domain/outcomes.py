@@ -143,7 +143,9 @@ class Answer(msgspec.Struct, frozen=True):
     outcome: Outcome
     replayed: bool = False
     now_ms: Millis = 0
-    """The authority's time when it was decided."""
+    """The authority's time when it was given."""
+    decided_ms: Millis = 0
+    """The authority's time when it was first decided; differs from now_ms in a replay."""
     holders: tuple["Holder", ...] = ()
     """Who has the seats because of which it was refused."""
     waiting_for: tuple[str, ...] = ()

@@ -54,6 +54,8 @@ class Record(msgspec.Struct, frozen=True):
     id: str
     digest: str
     outcome: Outcome
+    at_ms: Millis
+    """When it was decided."""
 
 
 class Totals(msgspec.Struct, frozen=True):

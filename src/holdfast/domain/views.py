@@ -60,6 +60,37 @@ class SeatMap(msgspec.Struct, frozen=True):
         )
 
 
+class Statuses(msgspec.Struct, frozen=True):
+    """Which seats are not simply available, and the pools, at one moment."""
+
+    event: Event
+    """Its configuration; `layout` tells whether a plan of seats that is known is still current."""
+    seq: int
+    now_ms: Millis
+    held: list[str]
+    """Seats of live holds, in no order."""
+    sold: list[str]
+    """In no order. Withdrawn seats are in neither: they are not on the map at all."""
+    pools: list[PoolView]
+
+
+DOCUMENT_KIND_BYTES_MAX = 64
+DOCUMENT_ID_BYTES_MAX = 256
+DOCUMENT_BODY_BYTES_MAX = 65_536
+
+
+class Document(msgspec.Struct, frozen=True):
+    """Something small that a part of the program keeps at the authority, beside the events: it
+    alone knows what its kind of documents says."""
+
+    kind: str
+    id: str
+    version: int
+    """1 when it is new, and one more each time it is replaced."""
+    body: str
+    """JSON text of the owner's own making."""
+
+
 class Census(msgspec.Struct, frozen=True):
     """Every row of an event, as the auditor wants it."""
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.domain.gating import Book, Op, Snapshot, Verdict
 from holdfast.domain.model import Millis
+from holdfast.gates.buckets import Buckets, Reservations
 
 
 def _own_clock() -> Millis:
@@ -19,6 +20,8 @@ class MemoryGate:
         self._clock = clock
         self._books: dict[str, Book] = {}
         self._leases: dict[str, tuple[str, Millis]] = {}
+        self._buckets = Buckets()
+        self._units = Reservations()
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -48,3 +51,15 @@ class MemoryGate:
             return False
         self._leases[name] = (holder, now + lease_ms)
         return True
+
+    async def take(self, name: str, rate: float, burst: float, want: int) -> tuple[int, float]:
+        return self._buckets.take(name, rate, burst, want, self._clock() / 1000)
+
+    async def reserve_units(
+        self, name: str, hold: str, units: int, most: int, keep_ms: Millis
+    ) -> bool:
+        now = self._clock() / 1000
+        return self._units.reserve(name, hold, units, most, keep_ms / 1000, now)
+
+    async def free_units(self, hold: str) -> None:
+        self._units.free(hold)

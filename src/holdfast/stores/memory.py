@@ -16,7 +16,19 @@ from holdfast.domain.model import Claim, Event, Hold, Millis, Order, Pool, Seat,
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Record, Shelf, Tally, Totals, free_from
-from holdfast.domain.views import Census, PoolView, SeatMap, SeatView, Summary
+from holdfast.domain.views import (
+    DOCUMENT_BODY_BYTES_MAX,
+    DOCUMENT_ID_BYTES_MAX,
+    DOCUMENT_KIND_BYTES_MAX,
+    Census,
+    Document,
+    PoolView,
+    SeatMap,
+    SeatView,
+    Statuses,
+    Summary,
+)
+from holdfast.errors import StoreError
 from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
 
@@ -106,6 +118,16 @@ class Rows:
                     self.house.set(seat.id, free)
         return [self.house]
 
+    def pool_views(self, now: Millis) -> list[PoolView]:
+        lapsed: dict[str, int] = {}
+        for claim in self.claims.values():
+            if claim.until_ms <= now:
+                lapsed[claim.pool] = lapsed.get(claim.pool, 0) + claim.quantity
+        return [
+            PoolView(p.id, p.capacity, p.free + lapsed.get(p.id, 0), p.channel)
+            for p in sorted(self.pools.values(), key=lambda pool: pool.id)
+        ]
+
     def write(self, shelf: Shelf, now: Millis) -> None:
         # First what may fail: from here on it must succeed, for there is no rollback.
         data = [encode(fact.data) for fact in shelf.facts]
@@ -159,7 +181,7 @@ class Rows:
     def _record(self, records: Iterable[Record], now: Millis) -> None:
         for record in records:
             self.records[record.id] = record
-            self.recorded.append((now, record.id))
+            self.recorded.append((record.at_ms, record.id))
         while self.recorded and self.recorded[0][0] < now - RECORDS_KEPT_MS:
             self.records.pop(self.recorded.popleft()[1], None)
 
@@ -175,6 +197,7 @@ class MemoryStore:
         self.url = "memory://"
         self._clock = clock
         self._events: dict[str, Rows] = {}
+        self._documents: dict[tuple[str, str], Document] = {}
         self._moved = asyncio.Event()
 
     async def open(self) -> None:
@@ -226,15 +249,18 @@ class MemoryStore:
             for p in rows.plans.values()
             if not (seat := rows.seats[p.id]).withdrawn
         ]
-        lapsed: dict[str, int] = {}
-        for claim in rows.claims.values():
-            if claim.until_ms <= now:
-                lapsed[claim.pool] = lapsed.get(claim.pool, 0) + claim.quantity
-        pools = [
-            PoolView(p.id, p.capacity, p.free + lapsed.get(p.id, 0), p.channel)
-            for p in sorted(rows.pools.values(), key=lambda pool: pool.id)
-        ]
-        return SeatMap(rows.seq, seats, pools)
+        return SeatMap(rows.seq, seats, rows.pool_views(now))
+
+    async def statuses(self, event: str) -> Statuses | None:
+        rows = self._events.get(event)
+        if rows is None or rows.event is None:
+            return None
+        now = self._clock()
+        seats = rows.seats.values()
+        busy = [s for s in seats if (s.until_ms > now or s.order is not None) and not s.withdrawn]
+        held = [seat.id for seat in busy if seat.order is None]
+        sold = [seat.id for seat in busy if seat.order is not None]
+        return Statuses(rows.event, rows.seq, now, held, sold, rows.pool_views(now))
 
     async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
         rows = self._events.get(event)
@@ -308,3 +334,35 @@ class MemoryStore:
         rows.capacity, rows.sold, rows.revenue = fixes.capacity, fixes.sold, fixes.revenue
         rows.event = fixes.event
         return fixes.changes
+
+    async def documents(self, kind: str, id: str | None = None) -> tuple[list[Document], Millis]:
+        found = [each for each in self._documents.values() if each.kind == kind]
+        chosen = [each for each in found if id is None or each.id == id]
+        return sorted(chosen, key=lambda each: each.id), self._clock()
+
+    async def put(self, document: Document) -> bool:
+        _check_size(document)
+        key = (document.kind, document.id)
+        there = self._documents.get(key)
+        if document.version != (there.version if there else 0) + 1:
+            return False
+        self._documents[key] = document
+        return True
+
+    async def drop(self, kind: str, id: str, version: int) -> bool:
+        there = self._documents.get((kind, id))
+        if there is None or there.version != version:
+            return False
+        del self._documents[kind, id]
+        return True
+
+
+def _check_size(document: Document) -> None:
+    """As the schemas of the other stores do."""
+    limits = (
+        (document.kind, DOCUMENT_KIND_BYTES_MAX),
+        (document.id, DOCUMENT_ID_BYTES_MAX),
+        (document.body, DOCUMENT_BODY_BYTES_MAX),
+    )
+    if any(len(text.encode()) > most for text, most in limits):
+        raise StoreError(f"memory:// refused a document that is too large: {document.id}")

@@ -25,8 +25,10 @@ from holdfast.domain.model import (
 )
 from holdfast.domain.outcomes import Outcome
 from holdfast.domain.shelf import Record, Shelf
-from holdfast.domain.views import Census, PoolView, SeatView, Summary
+from holdfast.domain.views import Census, Document, PoolView, SeatView, Statuses, Summary
 
+BETWEEN = "\x1f"
+"""Between ids that SQL has put together: a control character, which is in no id."""
 RECORDS_KEPT_MS = 24 * 3600 * 1000
 
 # A row is a tuple of what the columns hold; the query says which.
@@ -86,8 +88,8 @@ def to_plan(row: Row) -> SeatPlan:
 
 
 def to_record(row: Row) -> Record:
-    id, digest, outcome = row
-    return Record(id, digest, _read_outcome(outcome))
+    id, digest, outcome, at_ms = row
+    return Record(id, digest, _read_outcome(outcome), at_ms)
 
 
 def to_plan_traits(row: Row) -> tuple[str, tuple[str, str | None]]:
@@ -117,6 +119,18 @@ def to_seat_view(row: Row) -> SeatView:
 
 def to_pool_view(row: Row) -> PoolView:
     return PoolView(*row)
+
+
+def to_statuses(standing: Row, now: Millis, ids: Row, pools: Iterable[Row]) -> Statuses:
+    """Made of an event's configuration and last fact, and of its seats, held and sold, each as one
+    text: a value for each of many thousands would keep the event loop waiting."""
+    config, seq = standing
+    held, sold = (text.split(BETWEEN) if text else [] for text in ids)
+    return Statuses(read_config(config), seq, now, held, sold, [to_pool_view(row) for row in pools])
+
+
+def to_document(row: Row) -> Document:
+    return Document(*row)
 
 
 CENSUS = (
@@ -171,7 +185,7 @@ def changes(shelf: Shelf, now: Millis, last_position: int) -> Iterator[Write]:
         event = shelf.event_id
         yield Write(
             "insert_record",
-            [(event, each.id, each.digest, to_json(each.outcome), now) for each in records],
+            [(event, r.id, r.digest, to_json(r.outcome), r.at_ms) for r in records],
         )
         # Twice as many as were added, so that old records never pile up and nobody has to sweep.
         yield Write("forget_records", [(event, now - RECORDS_KEPT_MS, 2 * len(records))])
@@ -208,6 +222,14 @@ def mending(event: str, fixes: Corrections) -> Iterator[Write]:
     yield Write("update_event", [config], True)
     counts = (fixes.capacity, fixes.sold, fixes.revenue)
     yield Write("mend_counters", [(fixes.event.version, *counts, event)])
+
+
+def putting(document: Document) -> tuple[str, Row]:
+    """The query that writes a document if the version before is there, and what to run it with."""
+    key = (document.kind, document.id)
+    if document.version == 1:
+        return "insert_document", (*key, document.version, document.body)
+    return "update_document", (document.version, document.body, *key, document.version - 1)
 
 
 def _event_changes(shelf: Shelf) -> Iterator[Write]:

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from holdfast.domain.outcomes import Expired, Refused
+from holdfast.errors import HoldfastError
+from holdfast.upkeep.lease import Lease
 
 EXPIRE_BATCH_MAX = 200
 """So many at a time: buyers in the same lane wait no longer than for a batch."""
@@ -19,10 +21,12 @@ class Announcer:
         expire: Callable[[str, int], Awaitable[Expired | Refused]],
         due: Callable[[], Awaitable[list[str]]],
         every_seconds: float,
+        lease: Lease | None = None,
     ) -> None:
         self._expire = expire
         self._due = due
         self._every_seconds = every_seconds
+        self._lease = lease
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -33,6 +37,9 @@ class Announcer:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+            if self._lease is not None:
+                with contextlib.suppress(HoldfastError):
+                    await self._lease.give_back()
 
     async def announce(self) -> int:
         """Announces all that is due now; returns how many holds that were."""
@@ -58,6 +65,8 @@ class Announcer:
         while True:
             await asyncio.sleep(self._every_seconds)
             try:
-                await self.announce()
+                # One process of all on this store: the others would only find nothing left to do.
+                if self._lease is None or await self._lease.hold():
+                    await self.announce()
             except Exception as trouble:  # whatever it is, the next round may go better
                 log.warning("expired holds were not announced: %s", trouble)

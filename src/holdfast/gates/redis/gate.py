@@ -29,6 +29,8 @@ from holdfast.gates.redis.scripts import PARTS, Script, load_script
 PREFIX = "holdfast"
 KEYS = ("seats", "owners", "deadlines", "stock", "claimed", "units", "version")
 """Of each event, in the order in which the script has them."""
+UNITS_KEYS = ("reserved", "due", "totals")
+"""Of all who reserve units, in the order in which their scripts have them."""
 RUN_OPS_MAX = 250
 """Operations in one script: Redis serves nobody else meanwhile."""
 CONNECTIONS_MAX = 16
@@ -49,6 +51,9 @@ PLAIN: dict[str, Any] = {  # keyword arguments of the driver
 RUN = load_script(*PARTS)
 LEASE = load_script("lease")
 MOMENT = load_script("moment")
+TAKE = load_script("take")
+RESERVE_UNITS = load_script("units", "reserve_units")
+FREE_UNITS = load_script("units", "free_units")
 
 
 class RedisGate:
@@ -92,7 +97,7 @@ class RedisGate:
     async def run(self, event: str, version: int, ops: Sequence[Op]) -> list[Verdict]:
         """One round trip for each 250 operations: what is more is not one moment any more."""
         keys = self._keys(event)
-        now = "" if self._clock is None else str(self._clock())
+        now = self._now()
         verdicts: list[Verdict] = []
         for start in range(0, len(ops) or 1, RUN_OPS_MAX):
             async with self._asking() as client:
@@ -140,9 +145,34 @@ class RedisGate:
             key = f"{self._prefix}:lease:{{{name}}}"
             return bool(await _evaluate(client, LEASE, [key], holder, str(lease_ms)))
 
+    async def take(self, name: str, rate: float, burst: float, want: int) -> tuple[int, float]:
+        key = f"{self._prefix}:bucket:{{{name}}}"
+        asked = (repr(rate), repr(burst), str(want), self._now())
+        async with self._asking() as client:
+            granted, left = await _evaluate(client, TAKE, [key], *asked)
+            return int(granted), float(left)
+
+    async def reserve_units(
+        self, name: str, hold: str, units: int, most: int, keep_ms: Millis
+    ) -> bool:
+        asked = (self._now(), name, hold, str(units), str(most), str(keep_ms))
+        async with self._asking() as client:
+            return bool(await _evaluate(client, RESERVE_UNITS, self._units_keys(), *asked))
+
+    async def free_units(self, hold: str) -> None:
+        async with self._asking() as client:
+            await _evaluate(client, FREE_UNITS, self._units_keys(), self._now(), hold)
+
+    def _now(self) -> str:
+        """As scripts are told it: nothing means that they look for themselves."""
+        return "" if self._clock is None else str(self._clock())
+
     def _keys(self, event: str) -> list[str]:
         """All with the event's hash tag: in a cluster they are in one place."""
         return [f"{self._prefix}:{{{event}}}:{kind}" for kind in KEYS]
+
+    def _units_keys(self) -> list[str]:
+        return [f"{self._prefix}:units:{{all}}:{kind}" for kind in UNITS_KEYS]
 
     @asynccontextmanager
     async def _asking(self, timeout_ms: int | None = None) -> AsyncIterator[Any]:

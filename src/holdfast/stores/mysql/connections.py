@@ -30,6 +30,7 @@ REFUSED_SECONDS = 0.5
 FRESH_SECONDS = 1.0
 """A connection used within this time is trusted; an older one is asked first."""
 STREAM_ROWS = 2_000
+GROUP_BYTES_MAX = 16 * 1024 * 1024
 OPTIONS = ("unix_socket", "ssl", "ssl_ca")
 
 _numbers = (
@@ -312,6 +313,8 @@ def _session(settings: Settings) -> str:
         "lock_wait_timeout": lock_seconds,
         "wait_timeout": IDLE_SECONDS,
         "time_zone": "'+00:00'",
+        # MySQL cuts a GROUP_CONCAT at 1,024 bytes unless told otherwise.
+        "group_concat_max_len": GROUP_BYTES_MAX,
         # IF NOT EXISTS would else be told as a warning.
         "sql_notes": 0,
     }

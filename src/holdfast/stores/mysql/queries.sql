@@ -89,7 +89,7 @@ SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold
 FROM holdfast_orders FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
 
 -- name: records
-SELECT id, digest, outcome
+SELECT id, digest, outcome, at_ms
 FROM holdfast_commands FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
 
 -- name: payments
@@ -325,6 +325,18 @@ SELECT p.id, p.capacity,
        p.channel
 FROM holdfast_pools p WHERE p.event = %s ORDER BY p.id;
 
+-- name: standing
+SELECT e.config, c.seq FROM holdfast_events e JOIN holdfast_counters c ON c.event = e.event
+WHERE e.event = %s;
+
+-- name: statuses
+-- The ids of the busy seats, put together here: in Python every row costs. In parts, because the
+-- server cuts what is longer than its largest packet, and with their number, to tell that it did.
+SELECT order_id IS NOT NULL, COUNT(*), GROUP_CONCAT(id SEPARATOR 0x1F)
+FROM holdfast_seats
+WHERE event = %s AND NOT withdrawn AND (order_id IS NOT NULL OR until_ms > %s)
+GROUP BY 1, MOD(CRC32(id), 64);
+
 -- name: log
 SELECT event, seq, type, at_ms, data FROM holdfast_log
 WHERE event = %s AND seq > %s ORDER BY seq LIMIT %s;
@@ -434,3 +446,20 @@ UPDATE holdfast_counters SET version = %s, capacity = %s, sold = %s, revenue = %
 
 -- name: head
 SELECT seq FROM holdfast_counters WHERE event = %s;
+
+-- name: documents
+SELECT kind, id, version, body FROM holdfast_documents
+WHERE kind = %s AND id = COALESCE(%s, id) ORDER BY id;
+
+-- name: insert_document
+-- Where there is one already, it is a duplicate, which is caught: somebody else was first. Not
+-- INSERT IGNORE, which would cut a body that is too long instead of refusing it.
+INSERT INTO holdfast_documents (kind, id, version, body) VALUES (%s, %s, %s, %s);
+
+-- name: update_document
+-- The guard is the version that was read: whoever replaces an older one matches no row.
+UPDATE holdfast_documents FORCE INDEX (PRIMARY) SET version = %s, body = %s
+WHERE kind = %s AND id = %s AND version = %s;
+
+-- name: delete_document
+DELETE FROM holdfast_documents WHERE kind = %s AND id = %s AND version = %s;

@@ -5,8 +5,8 @@ from importlib.resources import files
 from holdfast.errors import SchemaMismatch, StoreBusy
 from holdfast.stores.mysql.connections import Connection
 
-SCHEMA_VERSION = 1
-MIGRATIONS: dict[int, str] = {1: "schema.sql"}
+SCHEMA_VERSION = 2
+MIGRATIONS: dict[int, str] = {1: "schema.sql", 2: "schema_2.sql"}
 """Each version and the file that leads to it from the one before. DDL commits at once on these
 servers: a process may die in the middle of a file, so every statement in it may be run again."""
 UNKNOWN = -1

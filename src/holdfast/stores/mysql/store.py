@@ -14,29 +14,41 @@ from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Shelf, Totals
-from holdfast.domain.views import Census, SeatMap, Summary
+from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
 from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError, StoreUnavailable
 from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
-from holdfast.stores import Clock, drive_async
+from holdfast.stores import Clock, drive_async, persist
 from holdfast.stores.addresses import without_secrets
 from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.mysql import schema
 from holdfast.stores.mysql.connections import Connection, Pool, connect
-from holdfast.stores.mysql.errors import DRIVER, LACKING, code_of, lost, said, translated
+from holdfast.stores.mysql.errors import (
+    DRIVER,
+    DUPLICATE,
+    LACKING,
+    code_of,
+    lost,
+    said,
+    translated,
+)
 from holdfast.stores.mysql.reading import SQL, Reader, by_keys, server_clock
 from holdfast.stores.mysql.writing import Writer
 from holdfast.stores.rows import (
+    BETWEEN,
     CENSUS,
     Row,
+    putting,
     read_config,
     read_data,
     to_census,
+    to_document,
     to_head,
     to_hold,
     to_order,
     to_pool_view,
     to_seat_view,
+    to_statuses,
     to_summary,
 )
 
@@ -274,6 +286,16 @@ class MysqlStore:
             pools = [to_pool_view(row) for row in await db.rows(SQL["map_pools"], at)]
             return SeatMap(counters[1], seats, pools)
 
+    async def statuses(self, event: str) -> Statuses | None:
+        async with self._snapshot() as db:
+            standing = await db.one(SQL["standing"], (event,))
+            if standing is None:
+                return None
+            now = await self._now(db)
+            parts = await db.rows(SQL["statuses"], (event, now))
+            ids = tuple(_joined(parts, sold) for sold in (0, 1))
+            return to_statuses(standing, now, ids, await db.rows(SQL["map_pools"], (now, event)))
+
     async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
         async with self._reading() as db:
             rows = await by_keys(db, "peek_holds", event, [id])
@@ -354,6 +376,35 @@ class MysqlStore:
                 await self._commit(db)
         return fixes.changes
 
+    async def documents(self, kind: str, id: str | None = None) -> tuple[list[Document], Millis]:
+        async with self._reading() as db:
+            rows = await db.rows(SQL["documents"], (kind, id))
+            # The driver hands out a MEDIUMTEXT as bytes.
+            found = [to_document((*key, body.decode())) for *key, body in rows]
+            return found, await self._now(db)
+
+    async def put(self, document: Document) -> bool:
+        return await persist(lambda: self._change(*putting(document)))
+
+    async def drop(self, kind: str, id: str, version: int) -> bool:
+        return await persist(lambda: self._change("delete_document", (kind, id, version)))
+
+    async def _change(self, query: str, args: Row) -> bool:
+        """One guarded statement in a transaction of its own; whether it changed a row."""
+        with translated(self.url):
+            async with self._transaction() as db:
+                try:
+                    matched = await db.execute(SQL[query], args)
+                except DRIVER as cause:
+                    if code_of(cause) != DUPLICATE:
+                        raise
+                    matched = 0
+                if not matched:
+                    await db.rollback()
+                    return False
+                await self._commit(db)
+        return True
+
 
 async def _abandon(db: Connection) -> None:
     """Rolls back, or drops the connection where even that gets no answer."""
@@ -361,3 +412,12 @@ async def _abandon(db: Connection) -> None:
         await db.rollback()
     except DRIVER:
         db.close()
+
+
+def _joined(parts: Sequence[Row], sold: int) -> str:
+    """The ids of seats, of the parts that the server made of them."""
+    chosen = [(count, bytes(ids).decode()) for kind, count, ids in parts if kind == sold]
+    for count, ids in chosen:
+        if ids.count(BETWEEN) != count - 1:
+            raise ValueError("the server cut a list of seats: raise its max_allowed_packet")
+    return BETWEEN.join(ids for _, ids in chosen)

@@ -88,7 +88,7 @@ SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
 
 -- name: records
 SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
-    SELECT id, digest, outcome
+    SELECT id, digest, outcome, at_ms
     FROM holdfast.commands WHERE event = $1 AND commands.id = asked.id LIMIT 1
 ) found;
 
@@ -296,6 +296,17 @@ SELECT p.id, p.capacity,
        p.channel
 FROM holdfast.pools p WHERE p.event = $1 ORDER BY p.id;
 
+-- name: standing
+SELECT e.config, c.seq FROM holdfast.events e JOIN holdfast.counters c ON c.event = e.event
+WHERE e.event = $1;
+
+-- name: statuses
+-- The ids of all held and of all sold seats, each put together here: in Python every row costs.
+SELECT string_agg(id, chr(31)) FILTER (WHERE order_id IS NULL),
+       string_agg(id, chr(31)) FILTER (WHERE order_id IS NOT NULL)
+FROM holdfast.seats
+WHERE event = $1 AND NOT withdrawn AND (order_id IS NOT NULL OR until_ms > $2);
+
 -- name: log
 SELECT event, seq, type, at_ms, data FROM holdfast.log
 WHERE event = $1 AND seq > $2 ORDER BY seq LIMIT $3;
@@ -409,3 +420,20 @@ CROSS JOIN LATERAL (
     SELECT 1 FROM holdfast.log
     WHERE log.event = asked.event AND log.seq = asked.seq AND log.data = asked.data LIMIT 1
 ) found;
+
+-- name: documents
+SELECT kind, id, version, body FROM holdfast.documents
+WHERE kind = $1 AND ($2::text IS NULL OR id = $2) ORDER BY id;
+
+-- name: insert_document
+-- Where there is one already, no row changes: somebody else was first, and has been waited for.
+INSERT INTO holdfast.documents (kind, id, version, body) VALUES ($1, $2, $3, $4)
+ON CONFLICT (kind, id) DO NOTHING;
+
+-- name: update_document
+-- The guard is the version that was read: whoever replaces an older one changes no row.
+UPDATE holdfast.documents SET version = $1, body = $2
+WHERE kind = $3 AND id = $4 AND version = $5;
+
+-- name: delete_document
+DELETE FROM holdfast.documents WHERE kind = $1 AND id = $2 AND version = $3;

@@ -16,11 +16,11 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer, Reason, Refused
 from holdfast.domain.shelf import Shelf, Totals
-from holdfast.domain.views import Census, SeatMap, Summary
+from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
 from holdfast.errors import CommitUnknown, SettingsError, StoreBusy, StoreError, StoreUnavailable
 from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
-from holdfast.stores import Clock, drive_async
+from holdfast.stores import Clock, drive_async, persist
 from holdfast.stores.addresses import without_secrets
 from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.postgres import schema
@@ -33,15 +33,19 @@ from holdfast.stores.postgres.wakeups import Wakeups
 from holdfast.stores.postgres.writing import Writer
 from holdfast.stores.rows import (
     CENSUS,
+    Row,
+    putting,
     read_config,
     read_data,
     to_census,
+    to_document,
     to_head,
     to_hold,
     to_json,
     to_order,
     to_pool_view,
     to_seat_view,
+    to_statuses,
     to_summary,
 )
 
@@ -422,6 +426,14 @@ class PostgresStore:
             pools = [to_pool_view(row) for row in await db.fetch(SQL["map_pools"], event, now)]
             return SeatMap(counters[1], seats, pools)
 
+    async def statuses(self, event: str) -> Statuses | None:
+        async with self._snapshot() as (db, now):
+            standing = await db.fetchrow(SQL["standing"], event)
+            if standing is None:
+                return None
+            ids = await db.fetchrow(SQL["statuses"], event, now)
+            return to_statuses(standing, now, ids, await db.fetch(SQL["map_pools"], event, now))
+
     async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
         async with self._snapshot() as (db, now):
             row = await db.fetchrow(SQL["peek_holds"], event, literal([id]))
@@ -491,6 +503,29 @@ class PostgresStore:
                 await db.execute(FLUSH)
                 await self._commit(db)
         return fixes.changes
+
+    async def documents(self, kind: str, id: str | None = None) -> tuple[list[Document], Millis]:
+        async with self._snapshot() as (db, now):
+            return [to_document(row) for row in await db.fetch(SQL["documents"], kind, id)], now
+
+    async def put(self, document: Document) -> bool:
+        return await persist(lambda: self._change(*putting(document)))
+
+    async def drop(self, kind: str, id: str, version: int) -> bool:
+        return await persist(lambda: self._change("delete_document", (kind, id, version)))
+
+    async def _change(self, query: str, args: Row) -> bool:
+        """One guarded statement in a transaction of its own; whether it changed a row. Its commit
+        waits for the disk, and nobody sees it before: no barrier is needed."""
+        with translated(self.url):
+            async with self._transaction() as db:
+                await db.execute(FLUSH)
+                tag = await db.execute(SQL[query], *args)
+                if not tag.endswith(" 1"):
+                    await db.execute("ROLLBACK")
+                    return False
+                await self._commit(db)
+        return True
 
 
 async def _abandon(db: Any) -> None:  # a connection, as a pool hands it out

@@ -25,7 +25,7 @@ SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold
 FROM orders WHERE event = ? AND id = ?;
 
 -- name: records
-SELECT id, digest, outcome FROM commands WHERE event = ? AND id = ?;
+SELECT id, digest, outcome, at_ms FROM commands WHERE event = ? AND id = ?;
 
 -- name: payments
 SELECT payment, id FROM orders WHERE event = ? AND payment = ? AND payment IS NOT NULL;
@@ -170,6 +170,16 @@ SELECT p.id, p.capacity,
        p.channel
 FROM pools p WHERE p.event = ?1 ORDER BY p.id;
 
+-- name: standing
+SELECT e.config, c.seq FROM events e JOIN counters c ON c.event = e.event WHERE e.event = ?;
+
+-- name: statuses
+-- The ids of all held and of all sold seats, each put together here: in Python every row costs.
+SELECT group_concat(id, char(31)) FILTER (WHERE order_id IS NULL),
+       group_concat(id, char(31)) FILTER (WHERE order_id IS NOT NULL)
+FROM seats
+WHERE event = ?1 AND NOT withdrawn AND (order_id IS NOT NULL OR until_ms > ?2);
+
 -- name: log
 SELECT event, seq, type, at_ms, data FROM log WHERE event = ? AND seq > ? ORDER BY seq LIMIT ?;
 
@@ -241,3 +251,19 @@ SELECT id, tier, channel FROM seat_plans WHERE event = ? ORDER BY id;
 
 -- name: mend_deadline
 UPDATE holds SET until_ms = ? WHERE event = ? AND id = ?;
+
+-- name: documents
+SELECT kind, id, version, body FROM documents
+WHERE kind = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY id;
+
+-- name: insert_document
+-- Where there is one already, no row changes: somebody else was first.
+INSERT INTO documents (kind, id, version, body) VALUES (?, ?, ?, ?)
+ON CONFLICT (kind, id) DO NOTHING;
+
+-- name: update_document
+-- The guard is the version that was read: whoever replaces an older one changes no row.
+UPDATE documents SET version = ?, body = ? WHERE kind = ? AND id = ? AND version = ?;
+
+-- name: delete_document
+DELETE FROM documents WHERE kind = ? AND id = ? AND version = ?;

@@ -22,20 +22,24 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.shelf import Shelf, Totals
-from holdfast.domain.views import Census, SeatMap, Summary
+from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
 from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
 from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
 from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.rows import (
     CENSUS,
+    Row,
+    putting,
     read_data,
     to_census,
+    to_document,
     to_head,
     to_hold,
     to_order,
     to_pool_view,
     to_seat_view,
+    to_statuses,
     to_summary,
 )
 from holdfast.stores.sqlite import schema
@@ -254,6 +258,17 @@ class SqliteStore:
         pools = [to_pool_view(row) for row in db.execute(SQL["map_pools"], at)]
         return SeatMap(counters[1], seats, pools)
 
+    async def statuses(self, event: str) -> Statuses | None:
+        return await self._read(lambda db: self._statuses(db, event))
+
+    def _statuses(self, db: apsw.Connection, event: str) -> Statuses | None:
+        standing = db.execute(SQL["standing"], (event,)).fetchone()
+        if standing is None:
+            return None
+        at = (event, now := self._clock())
+        ids = db.execute(SQL["statuses"], at).get
+        return to_statuses(standing, now, ids, db.execute(SQL["map_pools"], at))
+
     async def hold(self, event: str, id: str) -> tuple[Hold, Millis] | None:
         def read(db: apsw.Connection) -> tuple[Hold, Millis] | None:
             row = db.execute(SQL["holds"], (event, id)).fetchone()
@@ -330,6 +345,32 @@ class SqliteStore:
                 Writer(self._db).mend(event, fixes)
                 commit()
         return fixes.changes
+
+    async def documents(self, kind: str, id: str | None = None) -> tuple[list[Document], Millis]:
+        def read(db: apsw.Connection) -> tuple[list[Document], Millis]:
+            rows = db.execute(SQL["documents"], (kind, id))
+            return [to_document(row) for row in rows], self._clock()
+
+        return await self._read(read)
+
+    async def put(self, document: Document) -> bool:
+        return await self._change(*putting(document))
+
+    async def drop(self, kind: str, id: str, version: int) -> bool:
+        return await self._change("delete_document", (kind, id, version))
+
+    async def _change(self, query: str, args: Row) -> bool:
+        """One guarded statement in a transaction of its own; whether it changed a row."""
+
+        def change() -> bool:
+            with self._turn.taken(), self._transaction({}) as commit:
+                self._db.execute(SQL[query], args)
+                if changed := self._db.changes() == 1:
+                    commit()
+            return changed
+
+        with translated(self.url):
+            return await _on(self._write_thread, change)
 
     async def _read(self, read: Callable[[apsw.Connection], T]) -> T:
         """Reads in one snapshot, beside the writer: WAL readers and writers never wait."""

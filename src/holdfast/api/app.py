@@ -1,0 +1,331 @@
+"""The Falcon application: from a request to its handler, and from what happened to an answer."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import falcon
+import falcon.asgi
+
+from holdfast.api import buyers, events, holds, orders, system
+from holdfast.api.callers import Caller, address_of
+from holdfast.api.calls import Call, Reply
+from holdfast.api.keys import Key, Role
+from holdfast.api.problems import CONTENT_TYPE, Problem, invalid
+from holdfast.api.routes import Route
+from holdfast.api.service import Service
+from holdfast.errors import (
+    CommitUnknown,
+    Invalid,
+    NotOpen,
+    Overloaded,
+    StoreError,
+)
+from holdfast.ids import Ids
+
+ROUTES: list[Route] = [
+    *events.ROUTES,
+    *holds.ROUTES,
+    *orders.ROUTES,
+    *buyers.ROUTES,
+    *system.ROUTES,
+]
+
+JSON = "application/json"
+REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,64}")
+RETRY_SOON = {"Retry-After": "1"}
+SLOW_SECONDS = 1.0
+NOBODY = Caller(Key("", Role.PUBLIC, ""))
+ONCE = (b"authorization", b"buyer-token", b"hold-token", b"idempotency-key", b"content-length")
+EXPOSED = "ETag, Idempotency-Replayed, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
+PREFLIGHT = {
+    "Access-Control-Allow-Headers": (
+        "Authorization, Buyer-Token, Content-Type, Hold-Token, Idempotency-Key, If-None-Match, "
+        "Last-Event-ID, Queue-Token, X-Request-Id"
+    ),
+    "Access-Control-Max-Age": "600",
+}
+
+log = logging.getLogger("holdfast.api")
+
+
+def make_app(service: Service) -> "falcon.asgi.App[Any, Any]":
+    app = falcon.asgi.App()
+    by_path: dict[str, list[Route]] = {}
+    for route in ROUTES:
+        by_path.setdefault(route.path, []).append(route)
+    ids = Ids()
+    for path, routes in by_path.items():
+        app.add_route(path, _resource(service, routes, ids))
+    app.add_error_handler(falcon.HTTPError, _falcon_error)
+    app.add_error_handler(Exception, _our_fault)
+    return app
+
+
+def _resource(service: Service, routes: list[Route], ids: Ids) -> object:
+    """What Falcon wants: an object with a method for each verb."""
+    verbs: dict[str, Any] = {
+        f"on_{route.method.lower()}": _responder(Endpoint(service, route, ids)) for route in routes
+    }
+    verbs["on_options"] = _responder(Preflight(service, [route.method for route in routes]))
+    return type("Resource", (), verbs)()
+
+
+def _responder(endpoint: Any) -> Any:  # an Endpoint or the like, as a method
+    async def respond(
+        self: object, req: falcon.asgi.Request, resp: falcon.asgi.Response, **params: str
+    ) -> None:
+        await endpoint.respond(req, resp, params)
+
+    return respond
+
+
+class Endpoint:
+    """One route: who may call, within which limits, and every way in which a call can end."""
+
+    def __init__(self, service: Service, route: Route, ids: Ids) -> None:
+        self._service = service
+        self._route = route
+        self._ids = ids
+        self._max = service.settings.requests_max
+        self._has_body = route.body is not None
+
+    async def respond(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, params: dict[str, str]
+    ) -> None:
+        began = time.perf_counter()
+        service = self._service
+        headers: dict[bytes, bytes] = dict(req.scope["headers"])
+        request_id = self._request_id(headers)
+        extra: dict[str, str] = {}
+        service.in_hand += 1
+        try:
+            if service.in_hand > self._max:
+                raise Problem(503, "overloaded", "too much is in hand already", headers=RETRY_SOON)
+            answer = await self._answer(req, headers, params, request_id, extra)
+        except Exception as trouble:  # whatever it is, this call alone ends with it
+            answer = _ended(trouble, self._route, request_id)
+        finally:
+            service.in_hand -= 1
+        _send(resp, answer, extra, request_id)
+        seconds = time.perf_counter() - began
+        service.metrics.answered(self._route.name, answer.status, seconds)
+        if answer.status >= 500 or seconds > SLOW_SECONDS or service.settings.access_log:
+            _note(self._route, answer.status, seconds, request_id)
+
+    def _request_id(self, headers: Mapping[bytes, bytes]) -> str:
+        given = headers.get(b"x-request-id")
+        if given is not None and REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return self._ids.new()
+
+    async def _answer(
+        self,
+        req: falcon.asgi.Request,
+        headers: dict[bytes, bytes],
+        params: dict[str, str],
+        request_id: str,
+        extra: dict[str, str],
+    ) -> Reply:
+        service, route = self._service, self._route
+        if len(headers) != len(req.scope["headers"]):
+            _check_once(req.scope["headers"])
+        query_string: bytes = req.scope["query_string"]
+        caller = NOBODY
+        address = ""
+        if route.roles:
+            caller = await self._identify(headers, req, query_string)
+            if caller.key.origins:
+                _allow_origin(caller.key, headers, extra)
+            limited = service.limits.limits(caller)
+            if caller.public or limited:
+                peer = req.scope.get("client") or ("", 0)
+                forwarded = headers.get(b"x-forwarded-for")
+                address = address_of(peer[0], forwarded, service.trusted)
+            if limited:
+                verdict = await service.limits.admit(caller, address)
+                extra.update(verdict.headers)
+                if verdict.retry_after:
+                    raise _too_many(verdict.retry_after)
+            if caller.role not in route.roles:
+                needed = " or ".join(sorted(route.roles))
+                raise Problem(403, "forbidden", f"this needs a key of role {needed}")
+        call = Call(caller, params, headers, query_string, address, request_id)
+        if self._has_body:
+            call.body = await self._body(req, headers)
+        answer: Reply = await route.handle(service, call)
+        return answer
+
+    async def _identify(
+        self, headers: dict[bytes, bytes], req: falcon.asgi.Request, query_string: bytes
+    ) -> Caller:
+        key = None
+        if self._route.key_in_query and b"key=" in query_string:
+            key = req.get_param("key")
+        caller = await self._service.callers.identify(headers, key)
+        if key is not None and b"authorization" not in headers and not caller.public:
+            detail = "only a public key may be in the address: send this one as a header"
+            raise Problem(401, "unauthorized", detail)
+        return caller
+
+    async def _body(self, req: falcon.asgi.Request, headers: dict[bytes, bytes]) -> bytes:
+        most = self._route.body_max
+        told = headers.get(b"content-length")
+        length = -1
+        if told is not None:
+            length = int(told) if told.isdigit() and len(told) < 19 else -2
+            if length < 0:
+                raise Problem(400, "bad_request", "Content-Length is not a number")
+            if length > most:
+                raise _too_large(most)
+        try:
+            async with asyncio.timeout(self._service.settings.body_seconds):
+                body = await req.stream.read(most + 1)
+        except TimeoutError:
+            raise Problem(408, "too_slow", "the body did not come in time") from None
+        if len(body) > most:
+            raise _too_large(most)
+        if length > len(body):
+            raise Problem(400, "bad_request", "the body ended early")
+        return body
+
+
+class Preflight:
+    """What a browser asks before it calls from another origin. It does not say with which key, so
+    any key's origin is answered; the call itself is then checked against its own."""
+
+    def __init__(self, service: Service, methods: list[str]) -> None:
+        self._service = service
+        self._methods = ", ".join([*methods, "OPTIONS"])
+
+    async def respond(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, params: dict[str, str]
+    ) -> None:
+        resp.status = 204
+        resp.set_header("Allow", self._methods)
+        origin = req.get_header("Origin")
+        if origin is not None and origin in self._service.keys.origins():
+            resp.set_headers(
+                {
+                    **PREFLIGHT,
+                    "Access-Control-Allow-Origin": origin,
+                    "Access-Control-Allow-Methods": self._methods,
+                    "Vary": "Origin",
+                }
+            )
+
+
+def _send(
+    resp: falcon.asgi.Response, answer: Reply, extra: Mapping[str, str], request_id: str
+) -> None:
+    resp.status = answer.status
+    if answer.body or answer.status not in (204, 304):
+        resp.data = answer.body
+        resp.content_type = answer.content_type or (CONTENT_TYPE if answer.status >= 400 else JSON)
+    resp.set_header("X-Request-Id", request_id)
+    if extra:
+        resp.set_headers(dict(extra))
+    if answer.headers:
+        resp.set_headers(dict(answer.headers))
+
+
+def _ended(trouble: Exception, route: Route, request_id: str) -> Reply:
+    """What went wrong, as an answer."""
+    match trouble:
+        case Problem():
+            problem = trouble
+        case Invalid():
+            problem = invalid(trouble.faults)
+        case Overloaded():
+            problem = Problem(
+                503,
+                "overloaded",
+                str(trouble),
+                headers={"Retry-After": f"{trouble.retry_after:.0f}"},
+            )
+        case CommitUnknown():
+            detail = "nobody knows yet whether this was done: send it again with the same key"
+            problem = Problem(503, "unknown", detail, headers=RETRY_SOON)
+        case NotOpen() | StoreError():
+            log.warning("%s: %s", route.name, trouble)
+            problem = Problem(
+                503, "store_unavailable", "the store cannot be reached", headers=RETRY_SOON
+            )
+        case _:
+            log.error("%s failed (%s)", route.name, request_id, exc_info=trouble)
+            problem = Problem(500, "internal", f"our fault; its number is {request_id}")
+    return Reply(problem.status, problem.body(), problem.headers)
+
+
+def _note(route: Route, status: int, seconds: float, request_id: str) -> None:
+    level = logging.WARNING if status >= 500 else logging.INFO
+    log.log(
+        level,
+        "%s %d",
+        route.name,
+        status,
+        extra={"request_id": request_id, "ms": round(seconds * 1000, 1)},
+    )
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(413, "too_large", f"a body of this call may have {most} bytes")
+
+
+def _too_many(retry_after: float) -> Problem:
+    headers = {"Retry-After": f"{max(1, round(retry_after + 0.5))}"}
+    return Problem(429, "rate_limited", "too many requests; slow down", headers=headers)
+
+
+def _check_once(headers: list[tuple[bytes, bytes]]) -> None:
+    """Which of two would count? None."""
+    for name in ONCE:
+        if sum(each == name for each, _ in headers) > 1:
+            raise Problem(400, "bad_request", f"the header {name.decode()} is there twice")
+
+
+def _allow_origin(key: Key, headers: Mapping[bytes, bytes], extra: dict[str, str]) -> None:
+    extra["Vary"] = "Origin"
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if origin in key.origins:
+        extra["Access-Control-Allow-Origin"] = origin
+        extra["Access-Control-Expose-Headers"] = EXPOSED
+
+
+async def _falcon_error(
+    req: falcon.asgi.Request,
+    resp: falcon.asgi.Response,
+    error: falcon.HTTPError,
+    params: dict[str, Any],
+) -> None:
+    """No such path, no such method: what Falcon itself refuses."""
+    status = error.status_code
+    words = {404: "not_found", 405: "method_not_allowed"}
+    detail = {
+        404: f"there is nothing at {req.path}",
+        405: f"{req.method} is not possible at {req.path}",
+    }
+    problem = Problem(
+        status, words.get(status, "bad_request"), detail.get(status, error.title or "bad request")
+    )
+    resp.status = status
+    resp.data = problem.body()
+    resp.content_type = CONTENT_TYPE
+    if error.headers:
+        resp.set_headers(error.headers)
+
+
+async def _our_fault(
+    req: falcon.asgi.Request,
+    resp: falcon.asgi.Response,
+    error: Exception,
+    params: dict[str, Any],
+) -> None:
+    log.error("%s %s failed", req.method, req.path, exc_info=error)
+    problem = Problem(500, "internal", "our fault; it is in the log")
+    resp.status = 500
+    resp.data = problem.body()
+    resp.content_type = CONTENT_TYPE

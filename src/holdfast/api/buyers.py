@@ -1,0 +1,40 @@
+"""Buyers over HTTP: a token that says who somebody is, for callers with a public key."""
+
+from holdfast.api import wire
+from holdfast.api.calls import Body, Call, Reply, reply
+from holdfast.api.problems import Problem, invalid
+from holdfast.api.routes import Route
+from holdfast.api.service import Service
+from holdfast.domain import limits
+from holdfast.domain.faults import Faults
+
+NEW_BUYER = Body(wire.NewBuyer)
+
+
+async def create(service: Service, call: Call) -> Reply:
+    """Nothing is stored: the token is made from the name, so asking again does no harm."""
+    asked: wire.NewBuyer = NEW_BUYER.decode(call.body or b"{}")
+    buyer = asked.buyer
+    if buyer is None:
+        buyer = f"b-{service.shop.clerk.ids.new()}"
+    elif call.caller.public:
+        raise Problem(403, "forbidden", "naming a buyer needs a seller's key")
+    faults = Faults()
+    faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
+    if faults.found:
+        raise invalid(faults.found)
+    return reply(201, wire.BuyerMade(buyer=buyer, token=service.tokens.of_buyer(buyer)))
+
+
+ROUTES = [
+    Route(
+        method="POST",
+        path="/v1/buyers",
+        handle=create,
+        summary="A new buyer with a token, or a token for one whom a seller names",
+        body=wire.NewBuyer,
+        body_required=False,
+        answers={201: wire.BuyerMade},
+        reasons={403: ("forbidden",), 422: ("invalid",)},
+    ),
+]

@@ -1,0 +1,109 @@
+"""Who calls: from the headers of a request to a role, a buyer, and a scope for what he names."""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from holdfast.api.keys import Key, Keys, Role
+from holdfast.api.problems import Problem
+from holdfast.api.tokens import Tokens
+
+Headers = Mapping[bytes, bytes]
+
+UNAUTHORIZED = {"WWW-Authenticate": 'Bearer realm="holdfast"'}
+KEY_CHARS_MAX = 512
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Caller(msgspec.Struct, frozen=True):
+    key: Key
+    buyer: str | None = None
+    """Whom a public caller is, by his Buyer-Token."""
+
+    @property
+    def role(self) -> Role:
+        return self.key.role
+
+    @property
+    def public(self) -> bool:
+        return self.key.role is Role.PUBLIC
+
+    @property
+    def scope(self) -> str:
+        """What his idempotency keys belong to."""
+        return f"buyer:{self.buyer}" if self.public else f"key:{self.key.id}"
+
+
+class Callers:
+    def __init__(self, keys: Keys, tokens: Tokens) -> None:
+        self._keys = keys
+        self._tokens = tokens
+
+    async def identify(self, headers: Headers, key_in_query: str | None = None) -> Caller:
+        """Raises a problem where nobody may be told anything."""
+        secret = _bearer(headers.get(b"authorization"))
+        if secret is None and key_in_query is not None:
+            secret = key_in_query
+        if not secret:
+            raise Problem(
+                401,
+                "unauthorized",
+                "send an API key: `Authorization: Bearer KEY`",
+                headers=UNAUTHORIZED,
+            )
+        key = self._keys.find(secret) if len(secret) <= KEY_CHARS_MAX else None
+        if key is None and len(secret) <= KEY_CHARS_MAX:
+            await self._keys.look()
+            key = self._keys.find(secret)
+        if key is None:
+            detail = "this API key is unknown or revoked"
+            raise Problem(401, "unauthorized", detail, headers=UNAUTHORIZED)
+        if key.role is not Role.PUBLIC:
+            return Caller(key)
+        if key_in_query is not None or (token := headers.get(b"buyer-token")) is None:
+            return Caller(key)
+        buyer = self._tokens.buyer(token.decode("latin-1"))
+        if buyer is None:
+            raise Problem(401, "buyer_token", "this Buyer-Token is not one of ours")
+        return Caller(key, buyer)
+
+
+def _bearer(header: bytes | None) -> str | None:
+    if header is None:
+        return None
+    scheme, _, secret = header.decode("latin-1").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def read_networks(text: str) -> list[Network]:
+    """Raises ValueError for what is none."""
+    return [ipaddress.ip_network(each.strip(), strict=False) for each in text.split(",") if each]
+
+
+def address_of(peer: str, forwarded: bytes | None, trusted: Sequence[Network]) -> str:
+    """Where a call comes from: the peer, or behind trusted proxies the last hop that is not one of
+    them. An IPv6 subscriber has a /64, so that is the address."""
+    found = _address(peer)
+    if found is None:
+        return peer
+    if trusted and forwarded is not None:
+        hops = [hop.strip() for hop in forwarded.decode("latin-1").split(",")]
+        while hops and any(found in network for network in trusted):
+            hop = _address(hops.pop())
+            if hop is None:
+                break
+            found = hop
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return mapped or found

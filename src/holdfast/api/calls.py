@@ -1,0 +1,137 @@
+"""One request, as handlers see it, and what they answer."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+from holdfast.api.callers import Caller, Headers
+from holdfast.api.problems import Problem, invalid, refusal
+from holdfast.domain.faults import Fault, Faults
+from holdfast.domain.outcomes import Refused
+
+T = TypeVar("T")
+
+BODY_BYTES_MAX = 64 * 1024
+UPLOAD_BYTES_MAX = 32 * 1024 * 1024
+BIG_BODY_BYTES = 256 * 1024
+"""Longer ones are read on a thread, while others are served."""
+KEY_CHARS_MAX = 255
+
+REPLAYED = {"Idempotency-Replayed": "true"}
+
+encode = msgspec.json.Encoder().encode
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] | None = None
+    content_type: str | None = None
+    """Else JSON, or a problem from 400 on."""
+
+
+class Call:
+    __slots__ = ("address", "body", "caller", "headers", "params", "query_string", "request_id")
+
+    def __init__(
+        self,
+        caller: Caller,
+        params: dict[str, str],
+        headers: Headers,
+        query_string: bytes,
+        address: str,
+        request_id: str,
+    ) -> None:
+        self.caller = caller
+        self.params = params
+        self.headers = headers
+        self.query_string = query_string
+        self.address = address
+        self.request_id = request_id
+        self.body = b""
+
+    def header(self, name: bytes) -> str | None:
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def idempotency_key(self) -> str | None:
+        """The command's id under which this call may be repeated. What callers choose is hashed
+        with whose it is: nobody can meet another's key."""
+        key = self.headers.get(b"idempotency-key")
+        if key is None:
+            return None
+        if not 0 < len(key) <= KEY_CHARS_MAX or not key.isascii():
+            fault = f"must have 1 to {KEY_CHARS_MAX} ASCII characters"
+            raise invalid([Fault("Idempotency-Key", fault)])
+        scope = self.caller.scope.encode()
+        asked = b"%d:%b:%b" % (len(scope), scope, key)
+        return f"key:{hashlib.blake2b(asked, digest_size=20).hexdigest()}"
+
+    def query(self, **known: int) -> dict[str, int]:
+        """Whole numbers of the query string: each a default, and in the same order their limits."""
+        try:
+            given = parse_qs(self.query_string.decode(), keep_blank_values=True, max_num_fields=20)
+        except (UnicodeDecodeError, ValueError):
+            raise invalid([Fault("", "the query cannot be read")]) from None
+        faults = Faults()
+        found = dict(known)
+        for name, default in known.items():
+            if name in given:
+                text = given[name][-1]
+                number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+                if number is None:
+                    faults.add(name, "must be a whole number from 0", text)
+                found[name] = default if number is None else number
+        if faults.found:
+            raise invalid(faults.found)
+        return found
+
+
+def reply(status: int, value: object, headers: Mapping[str, str] | None = None) -> Reply:
+    return Reply(status, encode(value), headers)
+
+
+def refused(no: Refused, reason: str | None = None) -> Reply:
+    status, body = refusal(no, reason)
+    return Reply(status, body)
+
+
+class Body:
+    """Reads a JSON body: fast where it is right, and with every fault listed where it is not."""
+
+    def __init__(self, kind: Any, explain: Callable[[Faults, Any], object] | None = None) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+        self._explain = explain
+
+    async def read(self, body: bytes) -> Any:
+        """A value of the kind."""
+        if len(body) > BIG_BODY_BYTES:
+            return await asyncio.to_thread(self.decode, body)
+        return self.decode(body)
+
+    def decode(self, body: bytes) -> Any:
+        try:
+            return self._decoder.decode(body)
+        except msgspec.ValidationError as fault:
+            raise self._faults(body, fault) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+            raise invalid([Fault("", f"the body is not JSON: {fault}")]) from None
+
+    def _faults(self, body: bytes, fault: msgspec.ValidationError) -> Problem:
+        if self._explain is not None:
+            faults = Faults()
+            self._explain(faults, msgspec.json.decode(body))
+            if faults.found:
+                return invalid(faults.found)
+        return invalid([_fault(str(fault))])
+
+
+def _fault(text: str) -> Fault:
+    """msgspec ends with the place: "Expected `int`, got `str` - at `$.best[0].quantity`"."""
+    problem, _, place = text.partition(" - at `")
+    path = place.removesuffix("`").removeprefix("$").removeprefix(".")
+    return Fault(path, f"{problem[:1].lower()}{problem[1:]}")

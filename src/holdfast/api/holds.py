@@ -1,0 +1,289 @@
+"""Holds over HTTP: place, see, extend, release, pay."""
+
+import hashlib
+from typing import Any
+
+from holdfast.api import wire
+from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
+from holdfast.api.problems import Problem, invalid
+from holdfast.api.routes import Route
+from holdfast.api.service import Service
+from holdfast.domain import limits
+from holdfast.domain.asks import read_ask
+from holdfast.domain.commands import Command
+from holdfast.domain.faults import Faults
+from holdfast.domain.limits import CALLER_ID
+from holdfast.domain.model import Ask, Hold
+from holdfast.domain.outcomes import (
+    Answer,
+    Extended,
+    Paying,
+    Placed,
+    Reason,
+    Refused,
+    Released,
+)
+from holdfast.ids import event_of, is_event_id
+
+RESERVED_SECONDS = 30.0
+"""An address's units count from before the hold is placed, for as long as that can take."""
+ASK_FIELDS = ("buyer", "id", "seats", "best", "pools", "channels")
+
+
+def _explain_ask(faults: Faults, raw: Any) -> None:  # whatever was sent
+    body = faults.mapping("", raw, ASK_FIELDS)
+    if body.get("buyer") is not None:
+        faults.label("buyer", body["buyer"], limits.BUYER_CHARS_MAX)
+    if body.get("id") is not None:
+        faults.caller_id("id", body["id"])
+    asked = (body.get(name, default) for name, default in ASK_DEFAULTS)
+    read_ask(faults, *asked)
+
+
+ASK_DEFAULTS: tuple[tuple[str, Any], ...] = (
+    ("seats", ()),
+    ("best", None),
+    ("pools", None),
+    ("channels", ()),
+)
+
+ASK = Body(wire.Ask, _explain_ask)
+EXTENSION = Body(wire.Extension)
+
+
+async def place(service: Service, call: Call) -> Reply:
+    event = call.params["event"]
+    wanted: wire.Ask = ASK.decode(call.body)
+    buyer = _buyer(call, wanted)
+    faults = Faults()
+    ask = _ask(faults, wanted)
+    if buyer is None:
+        faults.add("buyer", "is missing: for whom the hold is")
+    else:
+        faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
+    if faults.found or buyer is None:
+        raise invalid(faults.found)
+    if not is_event_id(event):
+        return refused(Refused(Reason.UNKNOWN_EVENT, event))
+    key = call.idempotency_key()
+    shop = service.shop
+    if key is None and wanted.id is None and (no := shop.remembered(event, buyer, ask)):
+        service.metrics.outcome(no)
+        return refused(no)
+    public = call.caller.public
+    command = shop.clerk.place_hold(
+        event,
+        buyer,
+        ask,
+        id=_scoped(buyer, wanted.id) if public and wanted.id is not None else wanted.id,
+        key=key,
+        cap=service.settings.buyer_units_max if public else None,
+    )
+    if public:
+        reserved = (call.address, command.hold, ask.units, RESERVED_SECONDS)
+        if not await service.limits.reserve(*reserved):
+            detail = "so many units are held from this address already; buy or release some"
+            raise Problem(429, "address_units", detail, headers={"Retry-After": "60"})
+    answer = await shop.submit(command)
+    service.metrics.outcome(answer.outcome)
+    if public:
+        await _settle(service, call, command.hold, answer)
+    return _placed(service, answer)
+
+
+def _buyer(call: Call, wanted: wire.Ask) -> str | None:
+    """For whom. A public caller holds for himself, and names no channels."""
+    caller = call.caller
+    if not caller.public:
+        return wanted.buyer
+    if wanted.channels:
+        raise Problem(403, "forbidden", "units of a channel need a seller's key")
+    buyer = own_buyer(call)
+    if wanted.buyer is not None and wanted.buyer != buyer:
+        raise Problem(403, "forbidden", "`buyer` is not the one of the Buyer-Token")
+    return buyer
+
+
+def own_buyer(call: Call) -> str:
+    if call.caller.buyer is None:
+        detail = "send a Buyer-Token: `POST /v1/buyers` makes one"
+        raise Problem(401, "buyer_token", detail)
+    return call.caller.buyer
+
+
+def _ask(faults: Faults, wanted: wire.Ask) -> Ask:
+    """The types are right already; what is left is what no type can say."""
+    best = [vars_of(each) for each in wanted.best] or None
+    return read_ask(faults, wanted.seats, best, wanted.pools or None, wanted.channels or ())
+
+
+def vars_of(best: wire.Best) -> dict[str, Any]:
+    return {name: getattr(best, name) for name in best.__struct_fields__}
+
+
+def _scoped(buyer: str, id: str) -> str:
+    """A public caller's own id, which nobody else can meet or take."""
+    whose = hashlib.blake2b(buyer.encode(), digest_size=6).hexdigest()
+    scoped = f"{whose}-{id}"
+    if CALLER_ID.fullmatch(scoped):
+        return scoped
+    return f"{whose}-{hashlib.blake2b(id.encode(), digest_size=20).hexdigest()}"
+
+
+async def _settle(service: Service, call: Call, hold: str, answer: Answer) -> None:
+    """What an address holds is counted for as long as it holds it."""
+    outcome = answer.outcome
+    if isinstance(outcome, Placed) and outcome.hold.id == hold and not answer.replayed:
+        left = (outcome.hold.soft_ms - answer.now_ms) / 1000
+        await service.limits.reserve(call.address, hold, outcome.hold.units, left)
+    else:
+        await service.limits.free(hold)
+
+
+def _placed(service: Service, answer: Answer) -> Reply:
+    outcome = answer.outcome
+    if isinstance(outcome, Refused):
+        return refused(outcome)
+    assert isinstance(outcome, Placed)
+    at = answer.decided_ms or answer.now_ms or outcome.hold.placed_ms
+    hold = wire.hold(outcome.hold, at, service.tokens.of_hold(outcome.hold.id))
+    return reply(201, hold, REPLAYED if answer.replayed else None)
+
+
+def opened(service: Service, call: Call, hold: str) -> str:
+    """The hold's event, if the caller may know of the hold at all: 404, not a hint."""
+    event = event_of(hold)
+    known = event is not None and (
+        not call.caller.public or service.tokens.opens(call.header(b"hold-token"), hold)
+    )
+    if event is None or not known:
+        raise unknown(hold)
+    return event
+
+
+def unknown(hold: str) -> Problem:
+    return Problem(404, Reason.UNKNOWN_HOLD, f"there is no hold {hold!r}")
+
+
+async def see(service: Service, call: Call) -> Reply:
+    id = call.params["hold"]
+    opened(service, call, id)
+    found = await service.shop.hold_now(id)
+    if found is None or _anothers(call, found[0]):
+        raise unknown(id)
+    return reply(200, wire.hold(*found))
+
+
+def _anothers(call: Call, hold: Hold) -> bool:
+    return call.caller.buyer is not None and call.caller.buyer != hold.buyer
+
+
+async def extend(service: Service, call: Call) -> Reply:
+    id = call.params["hold"]
+    event = opened(service, call, id)
+    asked: wire.Extension = EXTENSION.decode(call.body or b"{}")
+    command = service.shop.clerk.extend_hold(
+        event, id, buyer=call.caller.buyer, seconds=asked.seconds, key=call.idempotency_key()
+    )
+    answer = await _submit(service, command)
+    if isinstance(answer.outcome, Refused):
+        return refused(answer.outcome)
+    assert isinstance(answer.outcome, Extended)
+    headers = REPLAYED if answer.replayed else None
+    return reply(200, wire.hold(answer.outcome.hold, answer.decided_ms or answer.now_ms), headers)
+
+
+async def release(service: Service, call: Call) -> Reply:
+    id = call.params["hold"]
+    event = opened(service, call, id)
+    command = service.shop.clerk.release_hold(event, id, call.caller.buyer)
+    answer = await _submit(service, command)
+    if isinstance(answer.outcome, Refused):
+        return refused(answer.outcome)
+    assert isinstance(answer.outcome, Released)
+    await service.limits.free(id)
+    return Reply(204)
+
+
+async def pay(service: Service, call: Call) -> Reply:
+    id = call.params["hold"]
+    event = opened(service, call, id)
+    command = service.shop.clerk.pay_hold(event, id, call.caller.buyer)
+    answer = await _submit(service, command)
+    if isinstance(answer.outcome, Refused):
+        return refused(answer.outcome)
+    assert isinstance(answer.outcome, Paying)
+    return reply(200, wire.hold(answer.outcome.hold, answer.now_ms))
+
+
+async def _submit(service: Service, command: Command) -> Answer:
+    answer = await service.shop.submit(command)
+    service.metrics.outcome(answer.outcome)
+    return answer
+
+
+GONE = ("expired", "released", "confirmed")
+
+ROUTES = [
+    Route(
+        method="POST",
+        path="/v1/events/{event}/holds",
+        handle=place,
+        summary="Hold seats, the best seats, or stock: all of it or nothing",
+        body=wire.Ask,
+        answers={201: wire.Hold},
+        reasons={
+            403: ("forbidden",),
+            404: ("unknown_event",),
+            409: (
+                *("taken", "sold_out", "insufficient", "not_together", "buyer_cap"),
+                *("not_on_sale", "exists", "queue_required"),
+            ),
+            422: ("invalid", "unknown_unit", "idempotency_mismatch"),
+            429: ("address_units",),
+        },
+        headers=("Idempotency-Key", "Buyer-Token"),
+    ),
+    Route(
+        method="GET",
+        path="/v1/holds/{hold}",
+        handle=see,
+        summary="A hold as it stands now",
+        answers={200: wire.Hold},
+        reasons={404: ("unknown_hold",)},
+        headers=("Hold-Token", "Buyer-Token"),
+    ),
+    Route(
+        method="POST",
+        path="/v1/holds/{hold}/extend",
+        handle=extend,
+        summary="Move a hold's deadlines",
+        body=wire.Extension,
+        body_required=False,
+        answers={200: wire.Hold},
+        reasons={
+            404: ("unknown_hold",),
+            409: (*GONE, "extension_limit"),
+            422: ("invalid", "idempotency_mismatch"),
+        },
+        headers=("Idempotency-Key", "Hold-Token", "Buyer-Token"),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/holds/{hold}",
+        handle=release,
+        summary="Give a hold's units back; doing so again changes nothing",
+        answers={204: None},
+        reasons={404: ("unknown_hold",), 409: ("confirmed",)},
+        headers=("Hold-Token", "Buyer-Token"),
+    ),
+    Route(
+        method="POST",
+        path="/v1/holds/{hold}/pay",
+        handle=pay,
+        summary="Payment begins: the hold stays until its hard deadline",
+        answers={200: wire.Hold},
+        reasons={404: ("unknown_hold",), 409: GONE},
+        headers=("Hold-Token", "Buyer-Token"),
+    ),
+]

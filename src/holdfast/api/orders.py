@@ -1,0 +1,158 @@
+"""Orders over HTTP: buy what a hold holds, see an order, cancel it."""
+
+import hashlib
+
+from holdfast.api import wire
+from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
+from holdfast.api.holds import opened
+from holdfast.api.problems import Problem
+from holdfast.api.routes import SELLING, Route
+from holdfast.api.service import Service
+from holdfast.checkout import sandbox
+from holdfast.domain.model import Hold, Order
+from holdfast.domain.outcomes import Cancelled, Confirmed, Paying, Reason, Refused
+from holdfast.ids import event_of
+
+NEW_ORDER = Body(wire.NewOrder)
+HOLD_GONE = {Reason.EXPIRED: "hold_expired"}
+
+
+async def create(service: Service, call: Call) -> Reply:
+    key = call.idempotency_key()
+    if key is None:
+        detail = "an order needs an Idempotency-Key: it must be safe to send twice"
+        raise Problem(400, "idempotency_key_required", detail)
+    asked: wire.NewOrder = NEW_ORDER.decode(call.body)
+    event = opened(service, call, asked.hold)
+    found = await service.shop.hold_now(asked.hold)
+    if found is None:
+        raise Problem(404, Reason.UNKNOWN_HOLD, f"there is no hold {asked.hold!r}")
+    hold, _ = found
+    payment = None
+    if hold.amount > 0:
+        method = _method(service, asked)
+        payment = f"sandbox:{_payment_id(key, method)}"
+        no = await _pay(service, call, event, hold, method)
+        if no is not None:
+            return no
+    command = service.shop.clerk.confirm_hold(
+        event, hold.id, buyer=call.caller.buyer, payment=payment, key=key
+    )
+    answer = await service.shop.submit(command)
+    service.metrics.outcome(answer.outcome)
+    if isinstance(answer.outcome, Refused):
+        return refused(answer.outcome, HOLD_GONE.get(answer.outcome.reason))
+    assert isinstance(answer.outcome, Confirmed)
+    await service.limits.free(hold.id)
+    headers = REPLAYED if answer.replayed else None
+    return reply(201, wire.order(answer.outcome.order), headers)
+
+
+def _method(service: Service, asked: wire.NewOrder) -> str:
+    if asked.payment is None:
+        raise Problem(422, "payment_required", "this order costs something: say how it is paid")
+    method = asked.payment.method
+    if not method.startswith("sandbox:"):
+        raise Problem(422, "payment_unknown", f"there is no payment method {method!r}")
+    if service.settings.payments != "sandbox":
+        detail = "the sandbox takes no payments here: the deployment did not ask for it"
+        raise Problem(422, "payment_unknown", detail)
+    return method
+
+
+def _payment_id(key: str, method: str) -> str:
+    """The same order asked for again is the same payment; with another method it is another."""
+    return hashlib.blake2b(f"{key} {method}".encode(), digest_size=12).hexdigest()
+
+
+async def _pay(service: Service, call: Call, event: str, hold: Hold, method: str) -> Reply | None:
+    """Payment begins, so that the hold cannot run out meanwhile; then it is asked for."""
+    command = service.shop.clerk.pay_hold(event, hold.id, call.caller.buyer)
+    outcome = (await service.shop.submit(command)).outcome
+    if isinstance(outcome, Refused) and outcome.reason is Reason.CONFIRMED:
+        return None  # perhaps by this very call, sent before: its order tells
+    if isinstance(outcome, Refused):
+        return refused(outcome, HOLD_GONE.get(outcome.reason))
+    assert isinstance(outcome, Paying)
+    try:
+        authorized = await sandbox.authorize(method)
+    except sandbox.ProviderDown as trouble:
+        headers = {"Retry-After": "5"}
+        raise Problem(503, "payment_unavailable", str(trouble), headers=headers) from None
+    if not authorized:
+        raise Problem(402, "declined", "the payment was declined; the hold is still there")
+    return None
+
+
+def _unknown(order: str) -> Problem:
+    return Problem(404, Reason.UNKNOWN_ORDER, f"there is no order {order!r}")
+
+
+async def see(service: Service, call: Call) -> Reply:
+    id = call.params["order"]
+    order = await service.shop.order(id)
+    if order is None or not _may_see(service, call, order):
+        raise _unknown(id)
+    return reply(200, wire.order(order))
+
+
+def _may_see(service: Service, call: Call, order: Order) -> bool:
+    caller = call.caller
+    if not caller.public:
+        return True
+    if order.hold is None or caller.buyer not in (None, order.buyer):
+        return False
+    return service.tokens.opens(call.header(b"hold-token"), order.hold)
+
+
+async def cancel(service: Service, call: Call) -> Reply:
+    id = call.params["order"]
+    event = event_of(id)
+    if event is None:
+        raise _unknown(id)
+    outcome = (await service.shop.submit(service.shop.clerk.cancel_order(event, id))).outcome
+    if isinstance(outcome, Refused):
+        if outcome.reason is Reason.UNKNOWN_EVENT:
+            raise _unknown(id)
+        return refused(outcome)
+    assert isinstance(outcome, Cancelled)
+    return reply(200, wire.order(outcome.order))
+
+
+ROUTES = [
+    Route(
+        method="POST",
+        path="/v1/orders",
+        handle=create,
+        summary="Buy what a hold holds",
+        body=wire.NewOrder,
+        answers={201: wire.Order},
+        reasons={
+            400: ("idempotency_key_required",),
+            402: ("declined",),
+            404: ("unknown_hold",),
+            409: ("hold_expired", "released", "confirmed", "payment_used", "not_on_sale"),
+            422: ("invalid", "idempotency_mismatch", "payment_required", "payment_unknown"),
+            503: ("payment_unavailable",),
+        },
+        headers=("Idempotency-Key", "Hold-Token", "Buyer-Token"),
+    ),
+    Route(
+        method="GET",
+        path="/v1/orders/{order}",
+        handle=see,
+        summary="An order",
+        answers={200: wire.Order},
+        reasons={404: ("unknown_order",)},
+        headers=("Hold-Token", "Buyer-Token"),
+    ),
+    Route(
+        method="POST",
+        path="/v1/orders/{order}/cancel",
+        handle=cancel,
+        roles=SELLING,
+        summary="Take a sale back: its units are free again; doing so again changes nothing",
+        answers={200: wire.Order},
+        reasons={404: ("unknown_order",)},
+    ),
+]

@@ -1,0 +1,55 @@
+"""What every handler works with: one object a process, put together when it starts."""
+
+from typing import Self
+
+from holdfast.api.callers import Callers, read_networks
+from holdfast.api.charts import Charts
+from holdfast.api.keys import Keys, deployment_secret
+from holdfast.api.limits import Limits
+from holdfast.api.metrics import Metrics
+from holdfast.api.tokens import Tokens
+from holdfast.engine import Holdfast
+from holdfast.errors import SettingsError
+from holdfast.followers.live import Live
+from holdfast.settings import Settings
+
+
+class Service:
+    """Opened with the shop. `draining` makes /readyz say no, so that no more requests come."""
+
+    def __init__(self, shop: Holdfast) -> None:
+        self.shop = shop
+        self.settings: Settings = shop.settings
+        self.keys = Keys(shop.store)
+        self.metrics = Metrics(shop)
+        self.limits = Limits(self.settings, shop.gate)
+        self.charts = Charts(shop)
+        self.live = Live(shop, self.charts)
+        self.in_hand = 0
+        self.draining = False
+        try:
+            self.trusted = read_networks(self.settings.trusted_proxies)
+        except ValueError as fault:
+            raise SettingsError(f"trusted_proxies: {fault}") from None
+
+    async def __aenter__(self) -> Self:
+        await self.shop.__aenter__()
+        try:
+            if self.settings.admin_key:
+                await self.keys.ensure_admin(self.settings.admin_key)
+            await self.keys.open()
+            secret = await deployment_secret(self.shop.store, self.settings.secret or None)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        self.tokens = Tokens(secret)
+        self.callers = Callers(self.keys, self.tokens)
+        self.live.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        try:
+            await self.live.stop()
+            await self.keys.close()
+        finally:
+            await self.shop.__aexit__(*exc)

@@ -1,0 +1,435 @@
+"""What travels over HTTP, in and out. The OpenAPI document is generated from these types, and the
+code decodes and encodes with them: neither can say anything that the other does not."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from holdfast.domain import limits, model
+from holdfast.domain.facts import Entry
+from holdfast.domain.model import EventState, HoldState, Millis, OrderState, Ranking, SeatState
+from holdfast.domain.views import Summary
+
+Label = Annotated[str, Meta(min_length=1, max_length=limits.LABEL_CHARS_MAX)]
+Buyer = Annotated[str, Meta(min_length=1, max_length=limits.BUYER_CHARS_MAX)]
+Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+EventId = Annotated[str, Meta(pattern=f"^{limits.EVENT_ID.pattern}$")]
+CallerId = Annotated[str, Meta(pattern=f"^{limits.CALLER_ID.pattern}$")]
+PublicId = Annotated[str, Meta(pattern=f"^{limits.PUBLIC_ID.pattern}$")]
+Money = Annotated[int, Meta(ge=0, le=limits.PRICE_MAX, description="In the minor unit: cents.")]
+Count = Annotated[int, Meta(ge=0)]
+Quantity = Annotated[int, Meta(ge=1, le=limits.POOL_QUANTITY_MAX)]
+Coordinate = Annotated[float, Meta(gt=-1e9, lt=1e9)]
+Rank = Annotated[int, Meta(ge=0, le=10**9)]
+Flags = Literal["on", "off"]
+Policy = Literal["authority", "two-layer", "gate"]
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What comes in: a name that is not known is a typing mistake."""
+
+
+class Out(msgspec.Struct):
+    """What goes out: fields may be added to it in time."""
+
+
+# Events
+
+
+class SectionPlan(Strict):
+    """A grid of seats, `{section}-{row}-{number}`, counted from 1."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=40)]
+    tier: Label
+    rows: Annotated[int, Meta(ge=1, le=10_000)]
+    seats_per_row: Annotated[int, Meta(ge=1, le=10_000)]
+    aisles: list[Annotated[int, Meta(ge=1, le=10_000)]] = []
+    channel: Label | None = None
+    accessible: bool = False
+    companion: bool = False
+    restricted_view: bool = False
+    rank: Rank | None = None
+    x: Coordinate = 0
+    y: Coordinate | UnsetType = UNSET
+
+
+class SeatPlan(Strict):
+    id: Label
+    number: Annotated[int, Meta(ge=0, le=1_000_000)]
+    tier: Label
+    section: Label = "main"
+    row: Label | int = "1"
+    channel: Label | None = None
+    accessible: bool = False
+    companion: bool = False
+    restricted_view: bool = False
+    rank: Rank | None = None
+    x: Coordinate | UnsetType = UNSET
+    y: Coordinate | UnsetType = UNSET
+
+
+class PoolPlan(Strict):
+    """Counted stock. Its tier is its id unless it says otherwise."""
+
+    id: Label
+    capacity: Annotated[int, Meta(ge=1, le=limits.POOL_CAPACITY_MAX)]
+    tier: Label | UnsetType = UNSET
+    channel: Label | None = None
+
+
+Prices = Annotated[dict[Label, Money], Meta(description="Of each tier.")]
+HoldSeconds = Annotated[int, Meta(ge=1, le=limits.HOLD_SECONDS_MAX)]
+GraceSeconds = Annotated[int, Meta(ge=0, le=limits.GRACE_SECONDS_MAX)]
+Extensions = Annotated[int, Meta(ge=0, le=limits.EXTENSIONS_MAX)]
+Cap = Annotated[int, Meta(ge=1, le=limits.BUYER_CAP_MAX)]
+
+
+class NewEvent(Strict):
+    """An event to be sold: its settings, and its units."""
+
+    id: EventId
+    name: Name | UnsetType = UNSET
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] = "EUR"
+    state: EventState = EventState.ON_SALE
+    hold_seconds: HoldSeconds = 480
+    grace_seconds: GraceSeconds = 300
+    max_extensions: Extensions = 1
+    max_per_buyer: Cap | None = None
+    prices: Prices = {}
+    ranking: Ranking = Ranking.ROWS
+    flash_sale: bool = False
+    policy: Policy | None = None
+    gate: bool = True
+    waiting_room: bool = False
+    sections: list[SectionPlan] = []
+    seats: list[SeatPlan] = []
+    pools: list[PoolPlan] = []
+
+
+class Withdrawal(Strict):
+    """Units to take off sale; they must be neither held nor sold."""
+
+    seats: list[Label] = []
+    pools: dict[Label, Quantity] = {}
+
+
+class EventChanges(Strict):
+    """Only what is named changes. Units given here are added; `withdraw` takes some away."""
+
+    state: EventState | UnsetType = UNSET
+    name: Name | UnsetType = UNSET
+    hold_seconds: HoldSeconds | UnsetType = UNSET
+    grace_seconds: GraceSeconds | UnsetType = UNSET
+    max_extensions: Extensions | UnsetType = UNSET
+    max_per_buyer: Cap | UnsetType | None = UNSET
+    prices: Prices | UnsetType = UNSET
+    ranking: Ranking | UnsetType = UNSET
+    flash_sale: bool | UnsetType = UNSET
+    policy: Policy | UnsetType | None = UNSET
+    gate: bool | UnsetType = UNSET
+    waiting_room: bool | UnsetType = UNSET
+    sections: list[SectionPlan] | UnsetType = UNSET
+    seats: list[SeatPlan] | UnsetType = UNSET
+    pools: list[PoolPlan] | UnsetType = UNSET
+    withdraw: Withdrawal | UnsetType = UNSET
+
+
+class Event(Out):
+    """An event and how its sale stands. `held` counts live holds only."""
+
+    id: str
+    name: str
+    currency: str
+    state: EventState
+    capacity: Count
+    available: Count
+    held: Count
+    sold: Count
+    percent_sold: float
+    revenue: int
+    seq: Count
+    hold_seconds: int
+    grace_seconds: int
+    max_extensions: int
+    max_per_buyer: int | None
+    prices: dict[str, int]
+    ranking: Ranking
+    flash_sale: bool
+    policy: str | None
+    gate: bool
+    waiting_room: bool
+    version: int
+
+
+class Events(Out):
+    events: list[Event]
+
+
+class MapSeat(Out):
+    id: str
+    section: str
+    row: str
+    number: int
+    tier: str
+    x: float
+    y: float
+    state: SeatState
+
+
+class MapPool(Out):
+    id: str
+    capacity: Count
+    available: Count
+
+
+class SeatMap(Out):
+    """All units as they were when the log had `seq` facts."""
+
+    seq: Count
+    seats: list[MapSeat]
+    pools: list[MapPool]
+
+
+# Holds
+
+
+class Best(Strict):
+    """The best seats there are."""
+
+    quantity: Annotated[int, Meta(ge=1, le=limits.BEST_QUANTITY_MAX)]
+    section: Label | None = None
+    tier: Label | None = None
+    together: bool = True
+    accessible: bool = False
+
+
+class Ask(Strict):
+    """Any mix, all or nothing."""
+
+    buyer: Buyer | None = None
+    id: CallerId | None = None
+    seats: Annotated[list[Label], Meta(max_length=limits.ASK_SEATS_MAX)] = []
+    best: Annotated[list[Best], Meta(max_length=limits.ASK_BEST_MAX)] = []
+    pools: Annotated[dict[Label, Quantity], Meta(max_length=limits.ASK_POOLS_MAX)] = {}
+    channels: Annotated[list[Label], Meta(max_length=limits.ASK_CHANNELS_MAX)] = []
+
+
+class Hold(Out):
+    """Units kept for one buyer until `expires_at`."""
+
+    id: str
+    event: str
+    buyer: str
+    state: HoldState
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: Count
+    currency: str
+    expires_at: datetime
+    seconds_left: Count
+    version: int
+    token: str | UnsetType = UNSET
+    order: str | UnsetType = UNSET
+
+
+class Extension(Strict):
+    seconds: Annotated[int, Meta(ge=1, le=limits.HOLD_SECONDS_MAX)] | None = None
+
+
+# Orders
+
+
+class PaymentMethod(Strict):
+    method: Annotated[str, Meta(min_length=1, max_length=limits.PAYMENT_CHARS_MAX)]
+
+
+class NewOrder(Strict):
+    hold: PublicId
+    payment: PaymentMethod | None = None
+
+
+class PaymentState(StrEnum):
+    CAPTURED = "captured"
+    REFUNDED = "refunded"
+
+
+class Payment(Out):
+    provider: str
+    id: str
+    state: PaymentState
+
+
+class Order(Out):
+    id: str
+    event: str
+    state: OrderState
+    hold: str | None
+    buyer: str
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: Count
+    currency: str
+    payment: Payment | None
+    created_at: datetime
+
+
+# Buyers, the log, the system
+
+
+class NewBuyer(Strict):
+    buyer: Buyer | None = None
+
+
+class BuyerMade(Out):
+    """`token` is sent as Buyer-Token by whoever calls with a public key."""
+
+    buyer: str
+    token: str
+
+
+class Fact(Out, kw_only=True):
+    """A CloudEvent. `sequence` is its number on the event's log."""
+
+    specversion: Literal["1.0"] = "1.0"
+    id: str
+    source: str
+    type: str
+    subject: str
+    sequence: int
+    time: datetime
+    datacontenttype: Literal["application/json"] = "application/json"
+    data: dict[str, Any]  # whatever its version of the fact carried
+
+
+class LogPage(Out):
+    facts: list[Fact]
+    next: Count
+
+
+class System(Out):
+    """The deployment as this process sees it."""
+
+    version: str
+    store: str
+    gate: str
+    gate_state: str
+    policy: str
+    workers: int
+    broker: str
+    lags: dict[str, int]
+    drift: dict[str, int]
+
+
+class SystemChanges(Strict):
+    gate: Flags
+
+
+class Health(Out):
+    status: Literal["ok"]
+
+
+class Fault(Out):
+    path: str
+    problem: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """RFC 9457. `reason` is a stable word; what comes after it is there where it speaks of it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    reason: str
+    seats: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    available: int | None = None
+    cap: int | None = None
+    first: int | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+# From the domain's values
+
+
+def event(summary: Summary) -> Event:
+    config = summary.event
+    return Event(
+        id=config.id,
+        name=config.name,
+        currency=config.currency,
+        state=config.state,
+        capacity=summary.capacity,
+        available=summary.available,
+        held=summary.held,
+        sold=summary.sold,
+        percent_sold=summary.percent_sold,
+        revenue=summary.revenue,
+        seq=summary.seq,
+        hold_seconds=config.hold_seconds,
+        grace_seconds=config.grace_seconds,
+        max_extensions=config.max_extensions,
+        max_per_buyer=config.max_per_buyer,
+        prices=config.prices,
+        ranking=config.ranking,
+        flash_sale=config.flash_sale,
+        policy=config.policy,
+        gate=config.gate,
+        waiting_room=config.waiting_room,
+        version=config.version,
+    )
+
+
+def hold(hold: model.Hold, now_ms: Millis, token: str | UnsetType = UNSET) -> Hold:
+    left_ms = hold.soft_ms - now_ms if hold.open else 0
+    return Hold(
+        id=hold.id,
+        event=hold.event,
+        buyer=hold.buyer,
+        state=hold.state,
+        seats=hold.seats,
+        pools=hold.pools,
+        amount=hold.amount,
+        currency=hold.currency,
+        expires_at=hold.expires_at,
+        seconds_left=max(left_ms, 0) // 1000,
+        version=hold.version,
+        token=token,
+        order=hold.order if hold.order is not None else UNSET,
+    )
+
+
+def order(order: model.Order) -> Order:
+    payment = None
+    if order.payment is not None:
+        provider, _, _ = order.payment.partition(":")
+        state = PaymentState.CAPTURED if order.sold else PaymentState.REFUNDED
+        payment = Payment(provider=provider, id=order.payment, state=state)
+    return Order(
+        id=order.id,
+        event=order.event,
+        state=order.state,
+        hold=order.hold,
+        buyer=order.buyer,
+        seats=order.seats,
+        pools=order.pools,
+        amount=order.amount,
+        currency=order.currency,
+        payment=payment,
+        created_at=order.created_at,
+    )
+
+
+def fact(entry: Entry) -> Fact:
+    return Fact(
+        id=f"{entry.event}.{entry.seq}",
+        source=f"/v1/events/{entry.event}",
+        type=entry.type,
+        subject=entry.event,
+        sequence=entry.seq,
+        time=entry.at,
+        data=entry.data,
+    )

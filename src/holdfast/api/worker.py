@@ -1,0 +1,101 @@
+"""One process that serves: an event loop, a shop, and the HTTP server on a socket that the
+supervisor has opened.
+
+    python -m holdfast.api.worker LISTENER READY PARENT
+
+The three are file descriptors: the socket, where to write that it serves, and one that ends when
+the supervisor does. Settings come as environment variables.
+
+Granian's embedded server is used, on a socket of our own: its supervisor would give up when workers
+die too often, and its workers bind each for themselves, so that a second `serve` on the same port
+would go unnoticed, and what waits at a killed worker's own door would be lost.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+import msgspec
+import uvloop
+from granian._granian import SocketHolder
+from granian.constants import Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
+
+from holdfast.api.app import make_app
+from holdfast.api.logs import set_up_logs
+from holdfast.api.service import Service
+from holdfast.engine import Holdfast
+from holdfast.errors import HoldfastError
+from holdfast.settings import Settings, load_settings
+
+HEADER_BYTES_MAX = 64 * 1024
+READY = b"r"
+
+
+class SharedSocketServer(Server):
+    """On a socket that is listened at already."""
+
+    _shd: Any  # the socket, as Granian holds one
+
+    def __init__(self, app: Any, listener: socket.socket, settings: Settings) -> None:
+        super().__init__(
+            app,
+            interface=Interfaces.ASGINL,
+            # Sheds nothing by itself: the application refuses what is too much, and says so.
+            backpressure=100_000,
+            http1_settings=HTTP1Settings(
+                header_read_timeout=round(settings.header_seconds * 1000),
+                max_buffer_size=HEADER_BYTES_MAX,
+            ),
+            log_enabled=False,
+        )
+        self._listener = listener
+
+    def _init_shared_socket(self) -> None:
+        make: Any = SocketHolder  # its stub lacks what it takes
+        self._shd = make(self._listener.fileno(), False, self.backlog)
+
+
+async def serve(
+    listener: socket.socket, ready: int, parent: int, settings: Settings, upkeep: bool
+) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stopping.set)
+    # Without its supervisor a worker would serve for ever, and nobody would know.
+    loop.add_reader(parent, stopping.set)
+    shop = Holdfast.open(upkeep=upkeep, **msgspec.structs.asdict(settings))
+    async with Service(shop) as service:
+        server = SharedSocketServer(make_app(service), listener, settings)
+        serving = asyncio.create_task(server.serve())
+        await asyncio.sleep(0)
+        os.write(ready, READY)
+        os.close(ready)
+        await stopping.wait()
+        # From here nothing new is accepted, and what was accepted is answered.
+        service.draining = True
+        server.stop()  # type: ignore[no-untyped-call]
+        await serving
+
+
+def main() -> int:
+    descriptor, ready, parent = map(int, sys.argv[1:4])
+    listener = socket.socket(fileno=descriptor)
+    listener.setblocking(False)
+    try:
+        settings = load_settings()
+        set_up_logs(settings)
+        uvloop.run(serve(listener, ready, parent, settings, upkeep="--no-upkeep" not in sys.argv))
+    except HoldfastError as trouble:
+        print(f"holdfast: {trouble}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

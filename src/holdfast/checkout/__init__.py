@@ -1,0 +1,1 @@
+"""From a hold to a paid order."""

@@ -1,0 +1,31 @@
+"""A provider of payments that only pretends, for trying things out.
+
+sandbox:ok             authorized
+sandbox:declined       declined
+sandbox:slow:SECONDS   authorized, after a while
+sandbox:timeout        no answer
+sandbox:error          the provider is down
+"""
+
+import asyncio
+
+SLOW_SECONDS_MAX = 60.0
+
+
+class ProviderDown(Exception):
+    """Nobody knows whether anything was charged."""
+
+
+async def authorize(method: str) -> bool:
+    """Whether the payment was authorized."""
+    match method.split(":"):
+        case ["sandbox", "ok"]:
+            return True
+        case ["sandbox", "slow", seconds] if seconds.isascii() and seconds.isdigit():
+            await asyncio.sleep(min(float(seconds), SLOW_SECONDS_MAX))
+            return True
+        case ["sandbox", "timeout"]:
+            raise ProviderDown("the provider of payments did not answer")
+        case ["sandbox", "error"]:
+            raise ProviderDown("the provider of payments is down")
+    return False

@@ -1,0 +1,141 @@
+"""holdfast serve and holdfast worker: the service, and its upkeep in a process of its own."""
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+import typer
+
+from holdfast.cli.shared import Failed, GateOption, PolicyOption, StoreOption, say
+from holdfast.engine import Holdfast
+from holdfast.settings import Settings, load_settings
+from holdfast.wiring import make_store
+
+HostOption = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 for every address. 127.0.0.1."),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=65_535, help="0 for any that is free. Else 8000."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, max=64, help="Processes that serve the one port. Else 1."),
+]
+
+
+def serve(
+    store: StoreOption = None,
+    gate: GateOption = None,
+    policy: PolicyOption = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    workers: WorkersOption = None,
+    no_upkeep: Annotated[
+        bool,
+        typer.Option("--no-upkeep", help="Leave upkeep and followers to `holdfast worker`."),
+    ] = False,
+) -> int:
+    """Serve the HTTP API.
+
+    The first start makes an admin key and prints it once, unless HOLDFAST_ADMIN_KEY chooses one.
+    SIGTERM or Ctrl-C stops it when everything that was accepted is answered; SIGHUP replaces the
+    workers one by one. Every setting may also be an environment variable or stand in holdfast.toml.
+
+    Example: holdfast serve --store postgresql://shop@db/shop --gate redis://cache:6379/0 --workers 4
+    """
+    given = {"store": store, "gate": gate, "policy": policy, "host": host, "port": port}
+    run(load_settings({**given, "workers": workers}), upkeep=not no_upkeep)
+    return 0
+
+
+def run(
+    settings: Settings,
+    *,
+    upkeep: bool = True,
+    greet: Callable[[str], None] | None = None,
+) -> None:
+    """Serves until it is stopped. `greet` is told the address when it serves."""
+    from holdfast.api.supervisor import Supervisor, listen, url_of
+
+    check(settings)
+    listener = listen(settings.host, settings.port)
+    with listener:
+        settings, new_key = asyncio.run(_prepare(settings))
+        url = url_of(listener)
+
+        def on_ready() -> None:
+            if new_key is not None:
+                say(f"The first admin key, shown only now:\n{new_key}\n", "bold")
+            if greet is not None:
+                greet(url)
+            else:
+                say(f"Holdfast serves {url} on {settings_url(settings)}; its API is at {url}/docs")
+
+        async def supervise() -> None:
+            await Supervisor(listener, settings, upkeep).run(on_ready)
+
+        asyncio.run(supervise())
+
+
+def settings_url(settings: Settings) -> str:
+    return make_store(settings).url
+
+
+def check(settings: Settings) -> None:
+    """What several processes cannot share is refused at once."""
+    if settings.workers > 1 and settings.store == "memory://":
+        raise Failed("workers cannot share memory://: use another --store, or --workers 1")
+    if settings.workers > 1 and settings.gate == "memory://":
+        raise Failed("workers cannot share the gate memory://: use redis://, or --workers 1")
+
+
+async def _prepare(settings: Settings) -> tuple[Settings, str | None]:
+    """The store is there and has an admin key; the key, if nobody knows it yet."""
+    from holdfast.api.keys import Keys, Role, deployment_secret
+
+    if settings.store == "memory://":
+        # Nothing that this process writes there would be seen by the worker.
+        if settings.admin_key:
+            return settings, None
+        key = f"hf_{Role.ADMIN}_{secrets.token_urlsafe(24)}"
+        return msgspec.structs.replace(settings, admin_key=key), key
+    store = make_store(settings)
+    await store.open()
+    try:
+        await deployment_secret(store, settings.secret or None)
+        return settings, await Keys(store).ensure_admin(settings.admin_key or None)
+    finally:
+        await store.close()
+
+
+def worker(store: StoreOption = None, gate: GateOption = None) -> int:
+    """Run followers and upkeep in a process of their own.
+
+    It announces expired holds and compares the gate with the store. Run as many as you like: one of
+    them works, the others take over when it ends. `holdfast serve` does this too, unless it is told
+    --no-upkeep.
+
+    Example: holdfast worker --store postgresql://shop@db/shop
+    """
+    settings = load_settings({"store": store, "gate": gate})
+    if settings.store == "memory://":
+        raise Failed("a worker needs a store that others have too, not memory://")
+    asyncio.run(_work(settings))
+    return 0
+
+
+async def _work(settings: Settings) -> None:
+    from holdfast.api.logs import set_up_logs
+
+    set_up_logs(settings)
+    stopping = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stopping.set)
+    async with Holdfast.open(**msgspec.structs.asdict(settings)):
+        say(f"Looking after {settings_url(settings)}")
+        await stopping.wait()

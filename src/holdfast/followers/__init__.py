@@ -1,0 +1,1 @@
+"""Readers of the log, each from its own cursor."""
