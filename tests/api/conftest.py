@@ -19,12 +19,12 @@ def served(tmp_path_factory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def seller(served) -> str:
+def seller(served: Served) -> str:
     return served.key("seller")
 
 
 @pytest.fixture(scope="module")
-def public(served) -> str:
+def public(served: Served) -> str:
     return served.key("public")
 
 

@@ -1,4 +1,4 @@
-"""A real `holdfast serve` for tests: started on a free port, stopped by the id it was started with."""
+"""A real `holdfast serve` for tests, on a free port, ended by the id it was started with."""
 
 import os
 import re
@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import requests
 
@@ -24,13 +25,14 @@ class Served:
     def __init__(self, process: "subprocess.Popen[str]", url: str) -> None:
         self.process = process
         self.url = url
+        self.environment: dict[str, str] = {}
         self.session = requests.Session()
 
     def call(
         self,
         method: str,
         path: str,
-        json: object = None,
+        json: Any = None,
         *,
         key: str | None = ADMIN,
         headers: dict[str, str] | None = None,
@@ -57,8 +59,6 @@ class Served:
         )
         return made.stdout.splitlines()[-1]
 
-    environment: dict[str, str] = {}
-
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli")
 
@@ -82,11 +82,13 @@ def serving(store: str, *options: str, cwd: Path, **settings: object) -> Iterato
         stderr=subprocess.STDOUT,
         text=True,
     )
+    readers: list[threading.Thread] = []
     try:
-        url = _url(process)
+        url = _url(process, readers)
         served = Served(process, url)
         served.environment = environment
         yield served
+        served.session.close()
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -95,9 +97,13 @@ def serving(store: str, *options: str, cwd: Path, **settings: object) -> Iterato
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        assert process.stdout is not None
+        for reader in readers:
+            reader.join()
+        process.stdout.close()
 
 
-def _url(process: "subprocess.Popen[str]") -> str:
+def _url(process: "subprocess.Popen[str]", readers: list[threading.Thread]) -> str:
     """Where it serves, once it says so."""
     assert process.stdout is not None
     timer = threading.Timer(START_SECONDS_MAX, process.kill)
@@ -108,7 +114,8 @@ def _url(process: "subprocess.Popen[str]") -> str:
             said.append(line)
             if found := re.search(r"serves (http://\S+)", line):
                 # What it says later must not fill the pipe.
-                threading.Thread(target=process.stdout.read, daemon=True).start()
+                readers.append(threading.Thread(target=process.stdout.read, daemon=True))
+                readers[-1].start()
                 return found[1]
     finally:
         timer.cancel()

@@ -67,9 +67,8 @@ def create(
     from holdfast.api.keys import Role
 
     if role not in list(Role):
-        raise Failed(
-            f"--role must be {', '.join(list(Role)[:-1])} or {list(Role)[-1]}, not {role!r}"
-        )
+        raise Failed(f"--role must be admin, seller or public, not {role!r}")
+
     for each in origin or ():
         if not ORIGIN.fullmatch(each):
             raise Failed(f"--origin {each!r}: write it as https://shop.example, without a path")

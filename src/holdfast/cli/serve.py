@@ -46,7 +46,7 @@ def serve(
     SIGTERM or Ctrl-C stops it when everything that was accepted is answered; SIGHUP replaces the
     workers one by one. Every setting may also be an environment variable or stand in holdfast.toml.
 
-    Example: holdfast serve --store postgresql://shop@db/shop --gate redis://cache:6379/0 --workers 4
+    Example: holdfast serve --store postgresql://shop@db/shop --gate redis://cache/0 --workers 4
     """
     given = {"store": store, "gate": gate, "policy": policy, "host": host, "port": port}
     run(load_settings({**given, "workers": workers}), upkeep=not no_upkeep)
