@@ -368,6 +368,83 @@ async def test_a_seat_of_an_owner_without_a_record_is_free(redis_gate, redis_ser
     assert isinstance(await ask(redis_gate, claim("b", "A-1")), Claimed)
 
 
+async def test_a_bucket_gives_what_it_has_and_gains_with_time(gate, clock):
+    assert await gate.take("a", 2.0, 10, 4) == (4, 6.0)
+    assert await gate.take("a", 2.0, 10, 9) == (6, 0.0)
+    assert await gate.take("b", 2.0, 10, 1) == (1, 9.0), "another one"
+    clock.advance(250)
+    granted, left = await gate.take("a", 2.0, 10, 1)
+    assert (granted, left) == (0, pytest.approx(0.5, abs=0.01))
+    clock.advance(250)
+    assert await gate.take("a", 2.0, 10, 1) == (1, pytest.approx(0.0, abs=0.01))
+    clock.advance(60_000)
+    assert await gate.take("a", 2.0, 10, 99) == (10, 0.0), "never more than when it is full"
+
+
+async def test_a_bucket_is_not_worth_more_to_those_who_come_together(gate):
+    grants = await asyncio.gather(*(gate.take("a", 0.5, 20, 3) for _ in range(20)))
+    assert sum(granted for granted, _ in grants) == 20
+
+
+async def test_units_are_reserved_up_to_a_limit_until_freed_or_lapsed(gate, clock):
+    assert await gate.reserve_units("here", "h1", 6, 10, 60_000)
+    assert not await gate.reserve_units("here", "h2", 5, 10, 60_000)
+    assert await gate.reserve_units("there", "h2", 5, 10, 60_000)
+    assert await gate.reserve_units("here", "h3", 4, 10, 30_000)
+    await gate.free_units("h1")
+    await gate.free_units("h1")
+    await gate.free_units("unknown")
+    assert await gate.reserve_units("here", "h4", 6, 10, 60_000)
+    assert not await gate.reserve_units("here", "h5", 1, 10, 60_000)
+    clock.advance(30_000)
+    assert await gate.reserve_units("here", "h5", 4, 10, 60_000)
+
+
+async def test_a_hold_that_reserves_again_replaces_what_it_had(gate, clock):
+    assert await gate.reserve_units("here", "h1", 6, 10, 60_000)
+    assert await gate.reserve_units("here", "h1", 10, 10, 30_000)
+    assert not await gate.reserve_units("here", "h1", 11, 10, 60_000)
+    assert not await gate.reserve_units("here", "h2", 1, 10, 60_000), "what it had stayed"
+    assert await gate.reserve_units("there", "h1", 10, 10, 90_000), "it moved"
+    assert await gate.reserve_units("here", "h2", 10, 10, 60_000)
+    clock.advance(60_000)
+    assert not await gate.reserve_units("there", "h3", 1, 10, 60_000)
+    assert await gate.events() == []
+
+
+@pytest.mark.service
+async def test_limits_in_redis_are_ours_by_name_and_gone_when_they_are_over(
+    redis_gate, redis_server
+):
+    for odd in ODD:
+        assert await redis_gate.take(odd, 2.0, 10, 5) == (5, 5.0)
+        assert await redis_gate.reserve_units(odd, odd, 5, 10, 20_000)
+    async with session(redis_server.url) as db:
+        keys = [key async for key in db.scan_iter()]
+        assert len(keys) == len(ODD) + 3
+        for key in keys:
+            limit_ms = 2_600 if key.startswith(b"holdfast:bucket:{") else 21_000
+            assert key.startswith((b"holdfast:bucket:{", b"holdfast:units:{all}:"))
+            assert 0 < await db.pttl(key) <= limit_ms
+    assert await redis_gate.events() == []
+    for odd in ODD:
+        await redis_gate.free_units(odd)
+    async with session(redis_server.url) as db:
+        assert [key async for key in db.scan_iter(match="holdfast:units:*")] == []
+
+
+@pytest.mark.service
+@pytest.mark.parametrize("lost", ["reserved", "due", "totals"])
+async def test_units_are_not_reserved_for_ever_when_redis_lost_a_key(
+    redis_gate, redis_server, lost
+):
+    assert await redis_gate.reserve_units("here", "h1", 10, 10, 60_000)
+    async with session(redis_server.url) as db:
+        assert await db.delete(f"holdfast:units:{{all}}:{lost}") == 1
+    assert await redis_gate.reserve_units("here", "h2", 10, 10, 60_000)
+    assert not await redis_gate.reserve_units("here", "h3", 1, 10, 60_000)
+
+
 GOOD = {
     "redis://127.0.0.1": "redis://127.0.0.1:6379/0",
     "redis://h:1/3": "redis://h:1/3",

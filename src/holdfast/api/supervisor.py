@@ -178,8 +178,10 @@ class Supervisor:
 
     async def _stop_all(self) -> None:
         self._stopping.set()
+        await asyncio.gather(*(self._end(worker) for worker in self._workers.values()))
         if self._keepers:
             await asyncio.wait(self._keepers)
+        # One that a keeper had just begun to start.
         await asyncio.gather(*(self._end(worker) for worker in self._workers.values()))
 
 

@@ -94,7 +94,7 @@ class Reservations:
         self._reserved[hold] = (name, units, until)
         self._totals[name] = self._totals.get(name, 0) + units
         heapq.heappush(self._due, (until, hold))
-        if len(self._reserved) > self._most:
+        while len(self._reserved) > self._most:
             self._forget_first()
         if len(self._due) > 2 * len(self._reserved) + 1_000:
             # Most are of reservations that were replaced or freed.
