@@ -196,7 +196,7 @@ def test_a_call_under_way_when_the_shop_closes_is_answered_or_refused(url, monke
             ends.append(end)
 
     with blocking.Holdfast.open(url, upkeep=False) as shop:
-        store = shop._shop.store
+        store = shop._inner.store
         close_store = store.close
         monkeypatch.setattr(store, "summaries", slow)
         monkeypatch.setattr(store, "close", close)

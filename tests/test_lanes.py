@@ -254,6 +254,31 @@ async def test_where_the_store_admits_one_writer_events_share_batches(desk):
     assert desk.batches == [["1", "2", "3"]]
 
 
+async def test_a_lane_that_stands_still_says_no_at_once(desk):
+    """A store that hangs: who comes when a batch is waiting already would only wait behind it."""
+    lane = queue(desk, one_lane=True, batch_max=2, stall_seconds=0.05)
+    first = lane.submit(command(1))
+    await desk.busy()
+    waiting = [lane.submit(command(id)) for id in (2, 3)]
+    await asyncio.sleep(0.1)
+    with pytest.raises(Overloaded):
+        lane.submit(command(4))
+    desk.open.set()
+    await asyncio.gather(first, *waiting)
+    await lane.submit(command(5))
+    assert desk.batches == [["1"], ["2", "3"], ["5"]]
+
+
+async def test_a_lane_that_moves_takes_what_comes(desk):
+    """The control: as slow as before, but a batch has just begun."""
+    lane = queue(desk, one_lane=True, batch_max=2, stall_seconds=60)
+    first = lane.submit(command(1))
+    await desk.busy()
+    waiting = [lane.submit(command(id)) for id in (2, 3, 4)]
+    desk.open.set()
+    await asyncio.gather(first, *waiting)
+
+
 async def test_a_full_queue_says_no_at_once(desk):
     lane = queue(desk, commands_max=3)
     first = lane.submit(command(1))

@@ -9,7 +9,8 @@ Refusals are values. What is raised is trouble that nobody decided: `Invalid` fo
 `Overloaded` when too much is waiting, `StoreError` when the authority cannot be reached.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 
 from holdfast.catalogue import Catalogues
@@ -42,7 +43,7 @@ from holdfast.front import Front
 from holdfast.gates.keeper import Keeper
 from holdfast.ids import event_of, is_event_id
 from holdfast.lanes import Lanes
-from holdfast.ports import Gate, Store
+from holdfast.ports import Committed, Gate, Store
 from holdfast.refusals import Refusals
 from holdfast.settings import Settings, load_settings
 from holdfast.stores import Clock, host_clock
@@ -70,11 +71,14 @@ class Holdfast:
         self.gate = gate
         self.settings = settings
         self._lanes = Lanes(
-            store.apply,
+            self._apply,
             one_lane=store.one_lane,
             batch_max=settings.batch_max,
             commands_max=settings.lane_max,
+            stall_seconds=settings.stall_seconds,
         )
+        self.batched: Callable[[Sequence[Command], float], None] | None = None
+        """Told of each batch that the store has applied, and in how many seconds."""
         self._lanes.shut("the shop is not open: use it inside `async with Holdfast.open(...)`")
         self.clerk = Clerk()
         lease = Lease(store, "upkeep", self.clerk.ids.new())
@@ -146,6 +150,17 @@ class Holdfast:
         """Any command, as it is. The methods below are this, with the input checked."""
         self._lanes.check_open()
         return await self._front.submit(command)
+
+    def waiting(self) -> list[int]:
+        """How many commands wait for a batch, lane by lane."""
+        return self._lanes.waiting()
+
+    async def _apply(self, commands: Sequence[Command], committed: Committed) -> list[Answer]:
+        began = time.perf_counter()
+        answers = await self.store.apply(commands, committed)
+        if self.batched is not None:
+            self.batched(commands, time.perf_counter() - began)
+        return answers
 
     # Events
 

@@ -30,6 +30,7 @@ BATCHES_ABREAST = 2
 BATCHES_MAX = 4
 """Of one lane, with those that are committed and wait for the disk."""
 LANE_COMMANDS_MAX = 20_000
+STALL_SECONDS = 1.0
 RETRIES_MAX = 3
 SETTLE_SECONDS_MAX = 20.0
 """How long a batch that fails again and again may keep others waiting while it is split."""
@@ -54,11 +55,21 @@ class Lane:
     there as those of two processes would.
     """
 
-    def __init__(self, apply: Apply, batch_max: int, commands_max: int, abreast: int) -> None:
+    def __init__(
+        self,
+        apply: Apply,
+        batch_max: int,
+        commands_max: int,
+        abreast: int,
+        stall_seconds: float,
+    ) -> None:
         self._apply = apply
         self._batch_max = batch_max
         self._commands_max = commands_max
         self._abreast = abreast
+        self._stall_seconds = stall_seconds
+        self._moved = 0.0
+        """When a batch last began or ended, by the loop's clock."""
         self._queue: deque[Waiting] = deque()
         self._solo_waiting = 0
         self._solo_running = False
@@ -68,13 +79,24 @@ class Lane:
         """Those too that are committed and not yet answered."""
 
     def submit(self, command: Command) -> "asyncio.Future[Answer]":
-        if len(self._queue) >= self._commands_max:
+        loop = asyncio.get_running_loop()
+        waits = len(self._queue)
+        if waits >= self._commands_max or (waits >= self._batch_max and self._stalled(loop)):
             raise Overloaded(RETRY_AFTER_SECONDS)
-        waiting = asyncio.get_running_loop().create_future()
+        waiting = loop.create_future()
         self._queue.append((command, waiting))
         self._solo_waiting += _solo(command)
         self._begin()
         return waiting
+
+    def _stalled(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """A whole batch waits, and for a while nothing has moved: who comes now would wait longer
+        than anybody has patience, so he is told at once."""
+        return self._running > 0 and loop.time() - self._moved > self._stall_seconds
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
 
     def _begin(self) -> None:
         """A batch is formed when its task runs, so all that arrives at one moment is in it."""
@@ -84,6 +106,7 @@ class Lane:
         if self._running and (not full or self._solo_waiting or self._solo_running):
             return
         self._running += 1
+        self._moved = asyncio.get_running_loop().time()
         task = asyncio.get_running_loop().create_task(self._run())
         self.batches.add(task)
         task.add_done_callback(self._ended)
@@ -96,19 +119,21 @@ class Lane:
         batch = self._next_batch()
         solo = self._solo_running = any(_solo(command) for command, _ in batch)
         running = True
+        loop = asyncio.get_running_loop()
 
         def committed() -> None:
             nonlocal running
             if running:
                 running = False
                 self._running -= 1
+                self._moved = loop.time()
                 if solo:
                     self._solo_running = False
                 self._begin()
 
         try:
             if batch:
-                ends = asyncio.get_running_loop().time() + SETTLE_SECONDS_MAX
+                ends = loop.time() + SETTLE_SECONDS_MAX
                 # A solo batch stays alone until it is answered: it may have to run again, and an
                 # ask in it that has to wait for seats heads the next.
                 await self._settle(batch, ends, RETRIES_MAX, nothing if solo else committed)
@@ -207,11 +232,13 @@ class Lanes:
         one_lane: bool,
         batch_max: int = BATCH_COMMANDS_MAX,
         commands_max: int = LANE_COMMANDS_MAX,
+        stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._apply = apply
         self._one_lane = one_lane
         self._batch_max = batch_max
         self._commands_max = commands_max
+        self._stall_seconds = stall_seconds
         self._lanes: dict[str, Lane] = {}
         self._closed = ""
 
@@ -234,12 +261,17 @@ class Lanes:
             lane = self._lanes[key] = self._add_lane()
         return lane.submit(command)
 
+    def waiting(self) -> list[int]:
+        """How many commands wait, lane by lane."""
+        return [lane.waiting for lane in self._lanes.values()]
+
     def _add_lane(self) -> Lane:
         # Lanes that nobody uses are dropped now and then: asking for odd events costs no memory.
         if len(self._lanes) >= 1_000:
             self._lanes = {key: lane for key, lane in self._lanes.items() if lane.batches}
         abreast = 1 if self._one_lane else BATCHES_ABREAST
-        return Lane(self._apply, self._batch_max, self._commands_max, abreast)
+        limits = (self._batch_max, self._commands_max, abreast, self._stall_seconds)
+        return Lane(self._apply, *limits)
 
     async def close(self) -> None:
         """Takes no more commands and answers all that were taken."""

@@ -1,6 +1,116 @@
-"""Every response of every test is checked against the OpenAPI document."""
+"""Every response of every test is checked against the OpenAPI document: its status, the type of
+its content, its headers, and its body against the schema."""
 
+import re
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
 import requests
 
+from holdfast.api.app import ROUTES
+from holdfast.api.openapi import document
+from holdfast.api.reference import operations, resolved
 
-def check_response(url: str, method: str, path: str, answer: requests.Response) -> None: ...
+Json = dict[str, Any]
+
+UNROUTED = {404: "not_found", 405: "method_not_allowed"}
+"""What is answered before any route is found, and so belongs to none."""
+
+
+def check_response(url: str, method: str, path: str, answer: requests.Response) -> None:
+    """Fails where the answer is not what the document promises of this call."""
+    path = path.partition("?")[0]
+    called = f"{method} {path} -> {answer.status_code} {answer.text[:500]}"
+    if method == "OPTIONS":
+        assert "OPTIONS" in answer.headers["Allow"], called
+        return
+    operation = _operation(method, path)
+    if operation is None:
+        _check_unrouted(path, answer, called)
+        return
+    response = operation["responses"].get(str(answer.status_code))
+    assert response is not None, f"not documented: {called}"
+    response = resolved(_document(), response)
+    assert "X-Request-Id" in answer.headers, f"it has no number: {called}"
+    for name, header in response["headers"].items():
+        if name in answer.headers:
+            _check(_header_schema(name, header), _read(name, answer.headers[name]), called)
+    if "content" not in response:
+        assert answer.content == b"", f"a body where none is documented: {called}"
+        return
+    media = answer.headers["Content-Type"].partition(";")[0]
+    assert media in response["content"], f"{media} is not documented: {called}"
+    if media.endswith("json"):
+        _check(response["content"][media]["schema"], answer.json(), called)
+    if media == "application/problem+json":
+        assert answer.json()["type"] == f"/docs#{answer.json()['reason']}", called
+
+
+def _check_unrouted(path: str, answer: requests.Response, called: str) -> None:
+    status = answer.status_code
+    assert status in UNROUTED, f"not documented: {called}"
+    assert answer.headers["Content-Type"] == "application/problem+json", called
+    _check({"$ref": "#/components/schemas/Problem"}, answer.json(), called)
+    assert answer.json()["reason"] == UNROUTED[status], called
+    assert answer.json()["status"] == status, called
+    if status == 405:
+        allowed = {each.strip() for each in answer.headers["Allow"].split(",")}
+        documented = {verb for pattern, verb, _ in _operations() if pattern.fullmatch(path)}
+        assert allowed - {"OPTIONS"} == documented, called
+
+
+def _check(schema: Json, value: object, called: str) -> None:
+    faults = [
+        f"{'/'.join(map(str, fault.instance_path))}: {fault.message}"
+        for fault in _validator(repr(schema), _Hidden(schema)).iter_errors(value)
+    ]
+    assert not faults, f"{called}\n" + "\n".join(faults)
+
+
+class _Hidden:
+    """A schema that goes along with its own text, which is what the cache goes by."""
+
+    def __init__(self, schema: Json) -> None:
+        self.schema = schema
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@cache
+def _validator(text: str, hidden: _Hidden) -> jsonschema_rs.Draft202012Validator:
+    schema = {**hidden.schema, "components": _document()["components"]}
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+
+
+def _header_schema(name: str, header: Json) -> Json:
+    schema: Json = resolved(_document(), header)["schema"]
+    return schema
+
+
+def _read(name: str, text: str) -> object:
+    return int(text) if name == "Retry-After" and text.isdigit() else text
+
+
+@cache
+def _document() -> Json:
+    return document(ROUTES)
+
+
+@cache
+def _operations() -> list[tuple[re.Pattern[str], str, Json]]:
+    return [
+        (re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))), method, operation)
+        for path, method, operation in operations(_document())
+    ]
+
+
+def _operation(method: str, path: str) -> Json | None:
+    for pattern, verb, operation in _operations():
+        if verb == method and pattern.fullmatch(path):
+            return operation
+    return None

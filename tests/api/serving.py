@@ -27,6 +27,8 @@ class Served:
         self.url = url
         self.environment: dict[str, str] = {}
         self.session = requests.Session()
+        self.said: list[str] = []
+        """Every line that it has printed."""
 
     def call(
         self,
@@ -84,8 +86,10 @@ def serving(store: str, *options: str, cwd: Path, **settings: object) -> Iterato
     )
     readers: list[threading.Thread] = []
     try:
-        url = _url(process, readers)
+        said: list[str] = []
+        url = _url(process, readers, said)
         served = Served(process, url)
+        served.said = said
         served.environment = environment
         yield served
         served.session.close()
@@ -103,18 +107,19 @@ def serving(store: str, *options: str, cwd: Path, **settings: object) -> Iterato
         process.stdout.close()
 
 
-def _url(process: "subprocess.Popen[str]", readers: list[threading.Thread]) -> str:
+def _url(process: "subprocess.Popen[str]", readers: list[threading.Thread], said: list[str]) -> str:
     """Where it serves, once it says so."""
     assert process.stdout is not None
     timer = threading.Timer(START_SECONDS_MAX, process.kill)
     timer.start()
-    said = []
     try:
         for line in process.stdout:
             said.append(line)
             if found := re.search(r"serves (http://\S+)", line):
                 # What it says later must not fill the pipe.
-                readers.append(threading.Thread(target=process.stdout.read, daemon=True))
+                readers.append(
+                    threading.Thread(target=said.extend, args=(process.stdout,), daemon=True)
+                )
                 readers[-1].start()
                 return found[1]
     finally:

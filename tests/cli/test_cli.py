@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
@@ -13,7 +12,6 @@ import pytest
 import holdfast as package
 from holdfast.blocking import Holdfast
 from holdfast.cli import main
-from holdfast.cli.demo import EVENT, EXAMPLE
 
 STORE = ("--store", "sqlite:///shop.db")
 EVENT_JSON = {
@@ -85,7 +83,7 @@ WRONG = {
     "too few": (["stampede", "--buyers", "0"], "from 1 to 1000000"),
     "too many": (["stampede", "--seats", "60001"], "from 1 to 60000"),
     "too many processes": (["stampede", "--processes", "65"], "from 1 to 64"),
-    "no such port": (["demo", "--port", "65536"], "from 1 to 65535"),
+    "no such port": (["demo", "--port", "65536"], "from 0 to 65535"),
     "one argument too many": (["stampede", "everybody"], "everybody"),
     "missing argument": (["events", "show"], "ID"),
     "missing file": (["events", "create"], "FILE.json"),
@@ -105,6 +103,13 @@ WRONG = {
     "JSON that is not UTF-8": (["events", "create", "latin.json"], "not valid JSON"),
     "JSON without a bottom": (["events", "create", "deep.json"], "nested too deeply"),
     "JSON that is no event": (["events", "create", "list.json"], "must be an object"),
+    "no such worker count": (["serve", "--workers", "0"], "from 1 to 64"),
+    "workers in memory": (["serve", "--store", "memory://", "--workers", "2"], "memory://"),
+    "no such host": (["serve", "--host", "no.such.host.invalid"], "no.such.host.invalid"),
+    "worker in memory": (["worker", "--store", "memory://"], "memory://"),
+    "no such role": (["keys", "create", "--role", "king"], "admin, seller or public"),
+    "no origin": (["keys", "create", "--role", "public", "--origin", "shop"], "https://"),
+    "keys in memory": (["keys", "list", "--store", "memory://"], "memory://"),
     "fresh on a store of one's own": (["demo", "--fresh", "--store", "sqlite:///a.db"], "--fresh"),
 }
 
@@ -197,8 +202,10 @@ def test_a_schema_of_the_future_is_one_line_and_exit_code_2(run, tmp_path):
 # Output
 
 COMMANDS = [
-    *([], ["demo"], ["stampede"], ["migrate"], ["check"], ["repair"], ["bench"], ["events"]),
+    *([], ["demo"], ["serve"], ["worker"], ["stampede"], ["migrate"], ["check"], ["repair"]),
+    *(["bench"], ["events"], ["keys"]),
     *(["events", name] for name in ("list", "create", "show", "open", "pause", "close")),
+    *(["keys", name] for name in ("list", "create", "revoke")),
 ]
 
 
@@ -342,33 +349,3 @@ def test_what_only_a_person_can_decide_is_left_and_said(run, tmp_path, premiere)
     assert "left   premiere: seat A-1-1: expected one owner" in out
     assert "person" in out
     assert run("check", *STORE)[0] == 3
-
-
-# Demo
-
-
-def test_the_demo_sells_five_seats_and_says_how_to_go_on(tmp_path):
-    done = holdfast(tmp_path, "demo", HOLDFAST_STORE="sqlite:///my-shop.db")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = " ".join(done.stdout.split())
-    for says in ("sold 5", "refused 9,995", "oversold 0", "not oversold", "stage", "#####"):
-        assert says in lines
-    for command in ("events list", "stampede", "check"):
-        assert f"python -m holdfast {command}" in done.stdout
-    # A demo plays in a file of its own, whatever shop is configured.
-    assert not (tmp_path / "my-shop.db").exists()
-
-    example = EXAMPLE.format(store="sqlite:///holdfast-demo.db", event=EVENT)
-    assert all(line in done.stdout for line in example.splitlines())
-    printed = subprocess.check_output([sys.executable, "-c", example], cwd=tmp_path, text=True)
-    assert "are yours until" in printed
-
-
-def test_a_second_demo_goes_on_and_a_fresh_one_begins_anew(run):
-    def sold() -> Any:
-        store = ("--store", "sqlite:///holdfast-demo.db")
-        return json.loads(run("events", "show", EVENT, "--json", *store)[1])["sold"]
-
-    for args, seats in (([], 5), ([], 10), (["--fresh"], 5)):
-        assert run("demo", *args)[0] == 0
-        assert sold() == seats

@@ -10,8 +10,8 @@ from typing import Any
 import falcon
 import falcon.asgi
 
-from holdfast.api import buyers, events, holds, orders, system
-from holdfast.api.callers import Caller, address_of
+from holdfast.api import buyers, documentation, events, holds, orders, system
+from holdfast.api.callers import UNAUTHORIZED, Caller, Stranger, address_of
 from holdfast.api.calls import Call, Reply
 from holdfast.api.keys import Key, Role
 from holdfast.api.problems import CONTENT_TYPE, Problem, invalid
@@ -33,6 +33,7 @@ ROUTES: list[Route] = [
     *buyers.ROUTES,
     *system.ROUTES,
 ]
+ROUTES += documentation.routes(ROUTES)
 
 JSON = "application/json"
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,64}")
@@ -52,8 +53,46 @@ PREFLIGHT = {
 log = logging.getLogger("holdfast.api")
 
 
+class Arriving:
+    """What of a request is still to come. Falcon waits for the first of it before it looks at the
+    head, for as long as the sender likes: it is told at once that there may be more, so that only
+    who wants a body waits for it, and no longer than he may."""
+
+    __slots__ = ("_begun", "_receive", "cut")
+
+    def __init__(self, receive: Any) -> None:
+        self._receive = receive
+        self._begun = False
+        self.cut = False
+        """Whether it ended before its end."""
+
+    async def __call__(self) -> Any:  # an event of ASGI
+        if not self._begun:
+            self._begun = True
+            return MORE
+        event = await self._receive()
+        if event["type"] == "http.disconnect":
+            self.cut = True
+        return event
+
+
+MORE = {"type": "http.request", "body": b"", "more_body": True}
+ARRIVING = "holdfast.arriving"
+
+
+class App(falcon.asgi.App):  # type: ignore[type-arg]
+    def __call__(  # type: ignore[override]
+        self, scope: Any, receive: Any, send: Any
+    ) -> Any:
+        if scope["type"] == "http":
+            if scope["http_version"] == "1":  # how Granian writes 1.0, which Falcon does not know
+                scope["http_version"] = "1.0"
+            receive = scope[ARRIVING] = Arriving(receive)
+        return super().__call__(scope, receive, send)
+
+
 def make_app(service: Service) -> "falcon.asgi.App[Any, Any]":
-    app = falcon.asgi.App()
+    app = App()
     by_path: dict[str, list[Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, []).append(route)
@@ -89,6 +128,7 @@ class Endpoint:
     def __init__(self, service: Service, route: Route, ids: Ids) -> None:
         self._service = service
         self._route = route
+        self._name = route.name
         self._ids = ids
         self._max = service.settings.requests_max
         self._has_body = route.body is not None
@@ -112,7 +152,9 @@ class Endpoint:
             service.in_hand -= 1
         _send(resp, answer, extra, request_id)
         seconds = time.perf_counter() - began
-        service.metrics.answered(self._route.name, answer.status, seconds)
+        service.metrics.answered(self._name, answer.status, seconds)
+        if service.traces is not None:
+            service.traces.request(self._route, answer.status, seconds, headers, request_id)
         if answer.status >= 500 or seconds > SLOW_SECONDS or service.settings.access_log:
             _note(self._route, answer.status, seconds, request_id)
 
@@ -137,7 +179,12 @@ class Endpoint:
         caller = NOBODY
         address = ""
         if route.roles:
-            caller = await self._identify(headers, req, query_string)
+            try:
+                caller = await self._identify(headers, req, query_string)
+            except Stranger as stranger:
+                # The page that called has to be able to read why.
+                _allow_origin(stranger.key, headers, extra)
+                raise
             if caller.key.origins:
                 _allow_origin(caller.key, headers, extra)
             limited = service.limits.limits(caller)
@@ -168,7 +215,7 @@ class Endpoint:
         caller = await self._service.callers.identify(headers, key)
         if key is not None and b"authorization" not in headers and not caller.public:
             detail = "only a public key may be in the address: send this one as a header"
-            raise Problem(401, "unauthorized", detail)
+            raise Problem(401, "unauthorized", detail, headers=UNAUTHORIZED)
         return caller
 
     async def _body(self, req: falcon.asgi.Request, headers: dict[bytes, bytes]) -> bytes:
@@ -188,7 +235,7 @@ class Endpoint:
             raise Problem(408, "too_slow", "the body did not come in time") from None
         if len(body) > most:
             raise _too_large(most)
-        if length > len(body):
+        if length > len(body) or req.scope[ARRIVING].cut:
             raise Problem(400, "bad_request", "the body ended early")
         return body
 
@@ -230,6 +277,8 @@ def _send(
         resp.set_headers(dict(extra))
     if answer.headers:
         resp.set_headers(dict(answer.headers))
+        if "Vary" in extra and "Vary" in answer.headers:
+            resp.set_header("Vary", f"{extra['Vary']}, {answer.headers['Vary']}")
 
 
 def _ended(trouble: Exception, route: Route, request_id: str) -> Reply:
@@ -250,12 +299,13 @@ def _ended(trouble: Exception, route: Route, request_id: str) -> Reply:
             detail = "nobody knows yet whether this was done: send it again with the same key"
             problem = Problem(503, "unknown", detail, headers=RETRY_SOON)
         case NotOpen() | StoreError():
-            log.warning("%s: %s", route.name, trouble)
+            log.warning("%s: %s", route.name, trouble, extra={"request_id": request_id})
             problem = Problem(
                 503, "store_unavailable", "the store cannot be reached", headers=RETRY_SOON
             )
         case _:
-            log.error("%s failed (%s)", route.name, request_id, exc_info=trouble)
+            extra = {"request_id": request_id}
+            log.error("%s failed", route.name, exc_info=trouble, extra=extra)
             problem = Problem(500, "internal", f"our fault; its number is {request_id}")
     return Reply(problem.status, problem.body(), problem.headers)
 
@@ -288,6 +338,8 @@ def _check_once(headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def _allow_origin(key: Key, headers: Mapping[bytes, bytes], extra: dict[str, str]) -> None:
+    if not key.origins:
+        return
     extra["Vary"] = "Origin"
     origin = headers.get(b"origin", b"").decode("latin-1")
     if origin in key.origins:

@@ -31,6 +31,7 @@ ROUTES = [
         method="POST",
         path="/v1/buyers",
         handle=create,
+        operation="createBuyer",
         summary="A new buyer with a token, or a token for one whom a seller names",
         body=wire.NewBuyer,
         body_required=False,

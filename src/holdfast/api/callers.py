@@ -36,6 +36,15 @@ class Caller(msgspec.Struct, frozen=True):
         return f"buyer:{self.buyer}" if self.public else f"key:{self.key.id}"
 
 
+class Stranger(Problem):
+    """Came with a key of ours, but as a buyer whom we do not know."""
+
+    def __init__(self, key: Key) -> None:
+        detail = "this Buyer-Token is not one of ours"
+        super().__init__(401, "buyer_token", detail, headers=UNAUTHORIZED)
+        self.key = key
+
+
 class Callers:
     def __init__(self, keys: Keys, tokens: Tokens) -> None:
         self._keys = keys
@@ -62,11 +71,11 @@ class Callers:
             raise Problem(401, "unauthorized", detail, headers=UNAUTHORIZED)
         if key.role is not Role.PUBLIC:
             return Caller(key)
-        if key_in_query is not None or (token := headers.get(b"buyer-token")) is None:
+        if (token := headers.get(b"buyer-token")) is None:
             return Caller(key)
         buyer = self._tokens.buyer(token.decode("latin-1"))
         if buyer is None:
-            raise Problem(401, "buyer_token", "this Buyer-Token is not one of ours")
+            raise Stranger(key)
         return Caller(key, buyer)
 
 

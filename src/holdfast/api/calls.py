@@ -58,16 +58,19 @@ class Call:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    def idempotency_key(self) -> str | None:
+    def idempotency_key(self, hold: str | None = None) -> str | None:
         """The command's id under which this call may be repeated. What callers choose is hashed
-        with whose it is: nobody can meet another's key."""
+        with whose it is: nobody can meet another's key. Who does not say which buyer he is, but
+        has the token of a hold, is whoever holds that."""
         key = self.headers.get(b"idempotency-key")
         if key is None:
             return None
         if not 0 < len(key) <= KEY_CHARS_MAX or not key.isascii():
             fault = f"must have 1 to {KEY_CHARS_MAX} ASCII characters"
             raise invalid([Fault("Idempotency-Key", fault)])
-        scope = self.caller.scope.encode()
+        caller = self.caller
+        nobody = caller.public and caller.buyer is None
+        scope = (f"hold:{hold}" if nobody else caller.scope).encode()
         asked = b"%d:%b:%b" % (len(scope), scope, key)
         return f"key:{hashlib.blake2b(asked, digest_size=20).hexdigest()}"
 
@@ -118,16 +121,29 @@ class Body:
             return self._decoder.decode(body)
         except msgspec.ValidationError as fault:
             raise self._faults(body, fault) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-            raise invalid([Fault("", f"the body is not JSON: {fault}")]) from None
+        except NOT_JSON as fault:
+            raise _not_json(fault) from None
 
     def _faults(self, body: bytes, fault: msgspec.ValidationError) -> Problem:
+        try:
+            raw = msgspec.json.decode(body)
+        except msgspec.ValidationError:  # a number that is too large for any type
+            return invalid([_fault(str(fault))])
+        except NOT_JSON as worse:  # the fault came before the place where it stops being JSON
+            return _not_json(worse)
         if self._explain is not None:
             faults = Faults()
-            self._explain(faults, msgspec.json.decode(body))
+            self._explain(faults, raw)
             if faults.found:
                 return invalid(faults.found)
         return invalid([_fault(str(fault))])
+
+
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _not_json(fault: Exception) -> Problem:
+    return invalid([Fault("", f"the body is not JSON: {fault}")])
 
 
 def _fault(text: str) -> Fault:

@@ -1,9 +1,11 @@
 """Events over HTTP: create, list, see, change; their seats and their log."""
 
 import asyncio
+import re
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.api import wire
 from holdfast.api.calls import (
@@ -17,17 +19,19 @@ from holdfast.api.calls import (
     reply,
 )
 from holdfast.api.problems import Problem, invalid
-from holdfast.api.reservations import reserve_key
+from holdfast.api.reservations import free_key, reserve_key
 from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
 from holdfast.domain import limits
 from holdfast.domain.asks import read_withdrawal
 from holdfast.domain.faults import Faults
 from holdfast.domain.outcomes import Changed, Created, Reason, Refused
-from holdfast.domain.plan import read_capacity, read_changes, read_event
+from holdfast.domain.plan import SETTINGS, read_capacity, read_changes, read_event
 from holdfast.domain.views import Summary
 
 UNITS = ("sections", "seats", "pools")
+GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
+"""In Accept-Encoding, and not as what is not wanted."""
 
 
 def _explain_event(faults: Faults, raw: Any) -> None:  # whatever was sent
@@ -36,8 +40,38 @@ def _explain_event(faults: Faults, raw: Any) -> None:  # whatever was sent
         faults.found += read
 
 
+class _EveryTier(dict[str, int]):
+    """Prices of an event that was not looked at yet."""
+
+    def __contains__(self, tier: object) -> bool:
+        return True
+
+
+def _explain_changes(faults: Faults, raw: Any) -> None:  # whatever was sent
+    body = faults.mapping("", raw, (*SETTINGS, *UNITS, "withdraw"))
+    settings = {name: body[name] for name in SETTINGS if name in body}
+    units = {name: body[name] for name in UNITS if name in body}
+    for given, read in (
+        (settings, read_changes),
+        (units, lambda units: read_capacity(units, _EveryTier())),
+    ):
+        found = read(given) if given else None
+        faults.found += found if isinstance(found, list) else []
+    if "withdraw" in body:
+        _read_withdrawal(faults, body["withdraw"])
+
+
+def _read_withdrawal(faults: Faults, raw: Any) -> tuple[tuple[str, ...], dict[str, int]]:
+    inside = Faults()
+    body = inside.mapping("", raw, ("seats", "pools"))
+    read = read_withdrawal(inside, body.get("seats", ()), body.get("pools"))
+    for fault in inside.found:
+        faults.add(f"withdraw.{fault.path}".rstrip("."), str(replace(fault, path="")))
+    return read
+
+
 NEW_EVENT = Body(wire.NewEvent, _explain_event)
-CHANGES = Body(wire.EventChanges)
+CHANGES = Body(wire.EventChanges, _explain_changes)
 
 
 async def create(service: Service, call: Call) -> Reply:
@@ -54,6 +88,8 @@ async def create(service: Service, call: Call) -> Reply:
         await reserve_key(service.shop.store, key, command.digest)
     answer = await service.shop.submit(command)
     if isinstance(answer.outcome, Refused):
+        if key is not None:
+            await free_key(service.shop.store, key, command.digest)
         return refused(answer.outcome)
     assert isinstance(answer.outcome, Created)
     event = answer.outcome.event
@@ -89,21 +125,21 @@ def unknown(event: str) -> Problem:
 async def change(service: Service, call: Call) -> Reply:
     """Everything is checked first; then settings change, units come, and units go."""
     id = call.params["event"]
-    asked: wire.EventChanges = await CHANGES.read(call.body)
+    await CHANGES.read(call.body)
     body = msgspec.json.decode(call.body)
     summary = await _found(service, id)
     clerk = service.shop.clerk
     faults = Faults()
     units = {name: body.pop(name) for name in UNITS if name in body}
     withdrawal = body.pop("withdraw", None)
-    changes = read_changes(body) if body or not (units or withdrawal) else {}
-    prices = body.get("prices", summary.event.prices)
+    changes = read_changes(body) if body or (not units and withdrawal is None) else {}
+    prices = {**summary.event.prices, **body.get("prices", {})}
     added = read_capacity(units, prices) if units else None
     for read in (changes, added):
         if isinstance(read, list):
             faults.found += read
-    if asked.withdraw:
-        taken = read_withdrawal(faults, asked.withdraw.seats, asked.withdraw.pools or None)
+    if withdrawal is not None:
+        taken = _read_withdrawal(faults, withdrawal)
     if faults.found:
         raise invalid(faults.found)
     commands: list[Any] = []
@@ -111,7 +147,7 @@ async def change(service: Service, call: Call) -> Reply:
         commands.append(clerk.change_event(id, changes))
     if isinstance(added, tuple):
         commands.append(clerk.add_capacity(id, *added))
-    if asked.withdraw:
+    if withdrawal is not None:
         commands.append(clerk.withdraw(id, *taken))
     for command in commands:
         outcome = (await service.shop.submit(command)).outcome
@@ -127,9 +163,10 @@ async def seats(service: Service, call: Call) -> Reply:
     if chart is None:
         raise unknown(event)
     headers = {"ETag": chart.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-    if chart.etag in (call.header(b"if-none-match") or ""):
+    known = call.header(b"if-none-match") or ""
+    if chart.etag in known or known.strip() == "*":
         return Reply(304, b"", headers)
-    if "gzip" in (call.header(b"accept-encoding") or ""):
+    if GZIP.search(call.header(b"accept-encoding") or ""):
         headers["Content-Encoding"] = "gzip"
         return Reply(200, await chart.compressed(), headers)
     return Reply(200, chart.body, headers)
@@ -155,6 +192,7 @@ ROUTES = [
         path="/v1/events",
         handle=create,
         roles=ADMIN,
+        operation="createEvent",
         summary="A new event, with its seats and pools",
         body=wire.NewEvent,
         body_max=UPLOAD_BYTES_MAX,
@@ -166,6 +204,7 @@ ROUTES = [
         method="GET",
         path="/v1/events",
         handle=all_events,
+        operation="listEvents",
         summary="All events, and how their sales stand",
         answers={200: wire.Events},
         key_in_query=True,
@@ -174,6 +213,7 @@ ROUTES = [
         method="GET",
         path="/v1/events/{event}",
         handle=see,
+        operation="getEvent",
         summary="An event, and how its sale stands",
         answers={200: wire.Event},
         reasons={404: ("unknown_event",)},
@@ -184,6 +224,7 @@ ROUTES = [
         path="/v1/events/{event}",
         handle=change,
         roles=ADMIN,
+        operation="changeEvent",
         summary="Open, pause, close or change an event; add units, or withdraw some",
         body=wire.EventChanges,
         body_max=UPLOAD_BYTES_MAX,
@@ -198,6 +239,7 @@ ROUTES = [
         method="GET",
         path="/v1/events/{event}/seats",
         handle=seats,
+        operation="getSeats",
         summary="The seat map",
         answers={200: wire.SeatMap, 304: None},
         reasons={404: ("unknown_event",)},
@@ -209,9 +251,13 @@ ROUTES = [
         path="/v1/events/{event}/log",
         handle=log,
         roles=SELLING,
+        operation="readLog",
         summary="The facts after a number, in order, none missing",
         answers={200: wire.LogPage},
         reasons={404: ("unknown_event",), 410: ("pruned",), 422: ("invalid",)},
-        query={"after": "the number of the last fact you have", "limit": "1 to 10,000; 100"},
+        query={
+            "after": "The number of the last fact you have; 0 for the first page.",
+            "limit": "How many at most: 100 unless you say so, and never more than 10,000.",
+        },
     ),
 ]

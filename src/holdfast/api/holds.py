@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 from holdfast.api import wire
+from holdfast.api.callers import UNAUTHORIZED
 from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
 from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import Route
@@ -57,6 +58,8 @@ async def place(service: Service, call: Call) -> Reply:
     buyer = _buyer(call, wanted)
     faults = Faults()
     ask = _ask(faults, wanted)
+    if wanted.id is not None:
+        faults.caller_id("id", wanted.id)
     if buyer is None:
         faults.add("buyer", "is missing: for whom the hold is")
     else:
@@ -107,7 +110,7 @@ def _buyer(call: Call, wanted: wire.Ask) -> str | None:
 def own_buyer(call: Call) -> str:
     if call.caller.buyer is None:
         detail = "send a Buyer-Token: `POST /v1/buyers` makes one"
-        raise Problem(401, "buyer_token", detail)
+        raise Problem(401, "buyer_token", detail, headers=UNAUTHORIZED)
     return call.caller.buyer
 
 
@@ -183,7 +186,7 @@ async def extend(service: Service, call: Call) -> Reply:
     event = opened(service, call, id)
     asked: wire.Extension = EXTENSION.decode(call.body or b"{}")
     command = service.shop.clerk.extend_hold(
-        event, id, buyer=call.caller.buyer, seconds=asked.seconds, key=call.idempotency_key()
+        event, id, buyer=call.caller.buyer, seconds=asked.seconds, key=call.idempotency_key(id)
     )
     answer = await _submit(service, command)
     if isinstance(answer.outcome, Refused):
@@ -229,6 +232,7 @@ ROUTES = [
         method="POST",
         path="/v1/events/{event}/holds",
         handle=place,
+        operation="placeHold",
         summary="Hold seats, the best seats, or stock: all of it or nothing",
         body=wire.Ask,
         answers={201: wire.Hold},
@@ -248,15 +252,18 @@ ROUTES = [
         method="GET",
         path="/v1/holds/{hold}",
         handle=see,
+        operation="getHold",
         summary="A hold as it stands now",
         answers={200: wire.Hold},
         reasons={404: ("unknown_hold",)},
         headers=("Hold-Token", "Buyer-Token"),
+        key_in_query=True,
     ),
     Route(
         method="POST",
         path="/v1/holds/{hold}/extend",
         handle=extend,
+        operation="extendHold",
         summary="Move a hold's deadlines",
         body=wire.Extension,
         body_required=False,
@@ -272,6 +279,7 @@ ROUTES = [
         method="DELETE",
         path="/v1/holds/{hold}",
         handle=release,
+        operation="releaseHold",
         summary="Give a hold's units back; doing so again changes nothing",
         answers={204: None},
         reasons={404: ("unknown_hold",), 409: ("confirmed",)},
@@ -281,6 +289,7 @@ ROUTES = [
         method="POST",
         path="/v1/holds/{hold}/pay",
         handle=pay,
+        operation="payHold",
         summary="Payment begins: the hold stays until its hard deadline",
         answers={200: wire.Hold},
         reasons={404: ("unknown_hold",), 409: GONE},

@@ -18,11 +18,12 @@ HOLD_GONE = {Reason.EXPIRED: "hold_expired"}
 
 
 async def create(service: Service, call: Call) -> Reply:
-    key = call.idempotency_key()
-    if key is None:
+    if call.header(b"idempotency-key") is None:
         detail = "an order needs an Idempotency-Key: it must be safe to send twice"
         raise Problem(400, "idempotency_key_required", detail)
     asked: wire.NewOrder = NEW_ORDER.decode(call.body)
+    key = call.idempotency_key(asked.hold)
+    assert key is not None
     event = opened(service, call, asked.hold)
     found = await service.shop.hold_now(asked.hold)
     if found is None:
@@ -124,6 +125,7 @@ ROUTES = [
         method="POST",
         path="/v1/orders",
         handle=create,
+        operation="createOrder",
         summary="Buy what a hold holds",
         body=wire.NewOrder,
         answers={201: wire.Order},
@@ -141,16 +143,19 @@ ROUTES = [
         method="GET",
         path="/v1/orders/{order}",
         handle=see,
+        operation="getOrder",
         summary="An order",
         answers={200: wire.Order},
         reasons={404: ("unknown_order",)},
         headers=("Hold-Token", "Buyer-Token"),
+        key_in_query=True,
     ),
     Route(
         method="POST",
         path="/v1/orders/{order}/cancel",
         handle=cancel,
         roles=SELLING,
+        operation="cancelOrder",
         summary="Take a sale back: its units are free again; doing so again changes nothing",
         answers={200: wire.Order},
         reasons={404: ("unknown_order",)},

@@ -38,6 +38,14 @@ async def reserve_key(store: Store, key: str, digest: str) -> None:
         _check(_read(found[0].body), digest)
 
 
+async def free_key(store: Store, key: str, digest: str) -> None:
+    """What was refused made nothing: the key may be used for something else."""
+    documents, _ = await store.documents(KIND, key)
+    for document in documents:
+        if _read(document.body).digest == digest:
+            await store.drop(KIND, key, document.version)
+
+
 def _check(reserved: Reserved, digest: str) -> None:
     if reserved.digest != digest:
         detail = "this Idempotency-Key was used for something else"

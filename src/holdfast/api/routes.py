@@ -24,6 +24,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     handle: Any  # a Handler; msgspec does not know callables
     roles: frozenset[Role] = EVERY_ROLE
+    operation: str = ""
+    """Its operationId: one verb from end to end, as placeHold."""
     summary: str
     body: Any = None
     """The type of its body, if it takes one."""
@@ -31,6 +33,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body_max: int = BODY_BYTES_MAX
     answers: Mapping[int, Any] = {}
     """Of each status the type of its body; None where there is none."""
+    media: str = "application/json"
+    """What its answers are."""
     reasons: Mapping[int, tuple[str, ...]] = {}
     """Of each status the reasons that its problem may give."""
     query: Mapping[str, str] = {}

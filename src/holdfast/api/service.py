@@ -1,5 +1,8 @@
 """What every handler works with: one object a process, put together when it starts."""
 
+import asyncio
+import os
+from collections.abc import Sequence
 from typing import Self
 
 from holdfast.api.callers import Callers, read_networks
@@ -8,6 +11,8 @@ from holdfast.api.keys import Keys, deployment_secret
 from holdfast.api.limits import Limits
 from holdfast.api.metrics import Metrics
 from holdfast.api.tokens import Tokens
+from holdfast.api.traces import make_traces
+from holdfast.domain.commands import Command
 from holdfast.engine import Holdfast
 from holdfast.errors import SettingsError
 from holdfast.followers.live import Live
@@ -21,7 +26,9 @@ class Service:
         self.shop = shop
         self.settings: Settings = shop.settings
         self.keys = Keys(shop.store)
-        self.metrics = Metrics(shop)
+        self.metrics = Metrics(shop, lambda: self.in_hand, lambda: self.live.lags())
+        self.traces = make_traces(os.environ)
+        shop.batched = self._batched
         self.limits = Limits(self.settings, shop.gate)
         self.charts = Charts(shop)
         self.live = Live(shop, self.charts)
@@ -45,6 +52,7 @@ class Service:
         self.tokens = Tokens(secret)
         self.callers = Callers(self.keys, self.tokens)
         self.live.start()
+        self.metrics.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -53,3 +61,11 @@ class Service:
             await self.keys.close()
         finally:
             await self.shop.__aexit__(*exc)
+            await self.metrics.stop()
+            if self.traces is not None:
+                await asyncio.to_thread(self.traces.close)
+
+    def _batched(self, commands: Sequence[Command], seconds: float) -> None:
+        self.metrics.batch(len(commands), seconds)
+        if self.traces is not None:
+            self.traces.batch(commands, seconds)

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -16,6 +17,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from holdfast.api.logs import set_up_logs
+from holdfast.api.tallies import FOLDER, Tallies
 from holdfast.errors import HoldfastError, SettingsError
 from holdfast.settings import PREFIX, Settings
 
@@ -31,6 +34,13 @@ log = logging.getLogger("holdfast.serve")
 
 class WorkerFailed(HoldfastError):
     pass
+
+
+def admit_many() -> None:
+    """Every connection is an open file: as many as this machine allows, for the workers too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -79,6 +89,9 @@ class Supervisor:
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Serves until a signal ends it. Raises if the workers do not even start."""
         loop = asyncio.get_running_loop()
+        admit_many()
+        set_up_logs(self._settings)
+        self._tallies = Tallies.make()
         # Its other end closes when this process ends, however it ends.
         self._alive, self._parent = os.pipe()
         for name in (signal.SIGTERM, signal.SIGINT):
@@ -99,6 +112,7 @@ class Supervisor:
             await self._stop_all()
             for descriptor in (self._alive, self._parent):
                 os.close(descriptor)
+            self._tallies.remove()
 
     def _stop(self) -> None:
         if self._stopping.is_set():
@@ -131,6 +145,7 @@ class Supervisor:
         while not self._stopping.is_set():
             worker = self._workers[place]
             code = await worker.process.wait()
+            self._tallies.bury(worker.process.pid)
             if self._stopping.is_set():
                 return
             if self._workers[place] is not worker:
@@ -155,7 +170,12 @@ class Supervisor:
                 *(sys.executable, "-m", "holdfast.api.worker", *arguments),
                 pass_fds=(listener, told, self._alive),
                 # Not on the command line, where everybody on the machine could read a password.
-                env={**os.environ, **_environment(self._settings), "HOLDFAST_PLACE": str(place)},
+                env={
+                    **os.environ,
+                    **_environment(self._settings),
+                    "HOLDFAST_PLACE": str(place),
+                    FOLDER: str(self._tallies.folder),
+                },
                 # A terminal's Ctrl-C is the supervisor's to hear: it stops the workers in order.
                 start_new_session=True,
             )
@@ -175,6 +195,7 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError):
                 worker.process.kill()
             await worker.process.wait()
+        self._tallies.bury(worker.process.pid)
 
     async def _stop_all(self) -> None:
         self._stopping.set()

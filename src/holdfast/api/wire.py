@@ -13,9 +13,20 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.model import EventState, HoldState, Millis, OrderState, Ranking, SeatState
 from holdfast.domain.views import Summary
 
-Label = Annotated[str, Meta(min_length=1, max_length=limits.LABEL_CHARS_MAX)]
-Buyer = Annotated[str, Meta(min_length=1, max_length=limits.BUYER_CHARS_MAX)]
-Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+PRINTABLE = {"pattern": r"^[^\p{C}\p{Z}]+( +[^\p{C}\p{Z}]+)*$"}
+"""What faults.is_label asks for, in the words of JSON Schema, which Python's `re` does not know."""
+ONCE = {"uniqueItems": True}
+
+Label = Annotated[
+    str, Meta(min_length=1, max_length=limits.LABEL_CHARS_MAX, extra_json_schema=PRINTABLE)
+]
+ShortLabel = Annotated[str, Meta(min_length=1, max_length=40, extra_json_schema=PRINTABLE)]
+Buyer = Annotated[
+    str, Meta(min_length=1, max_length=limits.BUYER_CHARS_MAX, extra_json_schema=PRINTABLE)
+]
+Name = Annotated[
+    str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, extra_json_schema=PRINTABLE)
+]
 EventId = Annotated[str, Meta(pattern=f"^{limits.EVENT_ID.pattern}$")]
 CallerId = Annotated[str, Meta(pattern=f"^{limits.CALLER_ID.pattern}$")]
 PublicId = Annotated[str, Meta(pattern=f"^{limits.PUBLIC_ID.pattern}$")]
@@ -24,6 +35,7 @@ Count = Annotated[int, Meta(ge=0)]
 Quantity = Annotated[int, Meta(ge=1, le=limits.POOL_QUANTITY_MAX)]
 Coordinate = Annotated[float, Meta(gt=-1e9, lt=1e9)]
 Rank = Annotated[int, Meta(ge=0, le=10**9)]
+Instant = Annotated[datetime, Meta(tz=True)]
 Flags = Literal["on", "off"]
 Policy = Literal["authority", "two-layer", "gate"]
 
@@ -42,7 +54,7 @@ class Out(msgspec.Struct):
 class SectionPlan(Strict):
     """A grid of seats, `{section}-{row}-{number}`, counted from 1."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=40)]
+    id: ShortLabel
     tier: Label
     rows: Annotated[int, Meta(ge=1, le=10_000)]
     seats_per_row: Annotated[int, Meta(ge=1, le=10_000)]
@@ -61,7 +73,7 @@ class SeatPlan(Strict):
     number: Annotated[int, Meta(ge=0, le=1_000_000)]
     tier: Label
     section: Label = "main"
-    row: Label | int = "1"
+    row: Label | Annotated[int, Meta(ge=-(10**9), le=10**9)] = "1"
     channel: Label | None = None
     accessible: bool = False
     companion: bool = False
@@ -80,7 +92,10 @@ class PoolPlan(Strict):
     channel: Label | None = None
 
 
-Prices = Annotated[dict[Label, Money], Meta(description="Of each tier.")]
+Prices = Annotated[
+    dict[Label, Money], Meta(max_length=limits.EVENT_TIERS_MAX, description="Of each tier.")
+]
+Pools = Annotated[list[PoolPlan], Meta(max_length=limits.EVENT_POOLS_MAX)]
 HoldSeconds = Annotated[int, Meta(ge=1, le=limits.HOLD_SECONDS_MAX)]
 GraceSeconds = Annotated[int, Meta(ge=0, le=limits.GRACE_SECONDS_MAX)]
 Extensions = Annotated[int, Meta(ge=0, le=limits.EXTENSIONS_MAX)]
@@ -106,14 +121,14 @@ class NewEvent(Strict):
     waiting_room: bool = False
     sections: list[SectionPlan] = []
     seats: list[SeatPlan] = []
-    pools: list[PoolPlan] = []
+    pools: Pools = []
 
 
 class Withdrawal(Strict):
     """Units to take off sale; they must be neither held nor sold."""
 
-    seats: list[Label] = []
-    pools: dict[Label, Quantity] = {}
+    seats: Annotated[list[Label], Meta(extra_json_schema=ONCE)] = []
+    pools: Annotated[dict[Label, Quantity], Meta(max_length=limits.ASK_POOLS_MAX)] = {}
 
 
 class EventChanges(Strict):
@@ -133,7 +148,7 @@ class EventChanges(Strict):
     waiting_room: bool | UnsetType = UNSET
     sections: list[SectionPlan] | UnsetType = UNSET
     seats: list[SeatPlan] | UnsetType = UNSET
-    pools: list[PoolPlan] | UnsetType = UNSET
+    pools: Pools | UnsetType = UNSET
     withdraw: Withdrawal | UnsetType = UNSET
 
 
@@ -211,10 +226,14 @@ class Ask(Strict):
 
     buyer: Buyer | None = None
     id: CallerId | None = None
-    seats: Annotated[list[Label], Meta(max_length=limits.ASK_SEATS_MAX)] = []
+    seats: Annotated[
+        list[Label], Meta(max_length=limits.ASK_SEATS_MAX, extra_json_schema=ONCE)
+    ] = []
     best: Annotated[list[Best], Meta(max_length=limits.ASK_BEST_MAX)] = []
     pools: Annotated[dict[Label, Quantity], Meta(max_length=limits.ASK_POOLS_MAX)] = {}
-    channels: Annotated[list[Label], Meta(max_length=limits.ASK_CHANNELS_MAX)] = []
+    channels: Annotated[
+        list[Label], Meta(max_length=limits.ASK_CHANNELS_MAX, extra_json_schema=ONCE)
+    ] = []
 
 
 class Hold(Out):
@@ -228,7 +247,7 @@ class Hold(Out):
     pools: dict[str, int]
     amount: Count
     currency: str
-    expires_at: datetime
+    expires_at: Instant
     seconds_left: Count
     version: int
     token: str | UnsetType = UNSET
@@ -273,7 +292,7 @@ class Order(Out):
     amount: Count
     currency: str
     payment: Payment | None
-    created_at: datetime
+    created_at: Instant
 
 
 # Buyers, the log, the system
@@ -299,7 +318,7 @@ class Fact(Out, kw_only=True):
     type: str
     subject: str
     sequence: int
-    time: datetime
+    time: Instant
     datacontenttype: Literal["application/json"] = "application/json"
     data: dict[str, Any]  # whatever its version of the fact carried
 
@@ -350,6 +369,25 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cap: int | None = None
     first: int | None = None
     faults: tuple[Fault, ...] = ()
+
+
+def _any_of(**least: str) -> dict[str, Any]:
+    """At least one of these is there, and is not empty."""
+    return {
+        "anyOf": [
+            {"required": [name], "properties": {name: {keyword: 1}}}
+            for name, keyword in least.items()
+        ]
+    }
+
+
+WHOLE: dict[type, dict[str, Any]] = {
+    Ask: _any_of(seats="minItems", best="minItems", pools="minProperties"),
+    NewEvent: _any_of(sections="minItems", seats="minItems", pools="minItems"),
+    Withdrawal: _any_of(seats="minItems", pools="minProperties"),
+    EventChanges: {"minProperties": 1},
+}
+"""What is true of a body as a whole, and no field of it can say."""
 
 
 # From the domain's values

@@ -12,6 +12,7 @@ would go unnoticed, and what waits at a killed worker's own door would be lost.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -34,6 +35,8 @@ from holdfast.settings import Settings, load_settings
 
 HEADER_BYTES_MAX = 64 * 1024
 READY = b"r"
+
+log = logging.getLogger("holdfast.worker")
 
 
 class SharedSocketServer(Server):
@@ -92,7 +95,7 @@ def main() -> int:
         set_up_logs(settings)
         uvloop.run(serve(listener, ready, parent, settings, upkeep="--no-upkeep" not in sys.argv))
     except HoldfastError as trouble:
-        print(f"holdfast: {trouble}", file=sys.stderr)
+        log.critical("%s", trouble)
         return 2
     return 0
 

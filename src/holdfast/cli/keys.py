@@ -30,7 +30,8 @@ ORIGIN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+")
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create, list and revoke API keys. A running service heeds them within a second.",
+    help="Create, list and revoke API keys. A running service heeds them within a second.\n\n"
+    "Example: holdfast keys create --role seller",
 )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import signal
+import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -75,6 +76,7 @@ def run(
                 greet(url)
             else:
                 say(f"Holdfast serves {url} on {settings_url(settings)}; its API is at {url}/docs")
+            sys.stdout.flush()  # whoever reads it through a pipe waits for it
 
         async def supervise() -> None:
             await Supervisor(listener, settings, upkeep).run(on_ready)
@@ -138,4 +140,5 @@ async def _work(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(name, stopping.set)
     async with Holdfast.open(**msgspec.structs.asdict(settings)):
         say(f"Looking after {settings_url(settings)}")
+        sys.stdout.flush()
         await stopping.wait()

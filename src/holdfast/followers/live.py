@@ -1,7 +1,361 @@
-class Live:
-    def __init__(self, shop: object, charts: object) -> None: ...
-    def start(self) -> None: ...
-    def lags(self) -> dict[str, int]:
-        return {}
+"""The live seat map: one reader a process follows the log of every event that somebody watches.
 
-    async def stop(self) -> None: ...
+A subscriber is no queue: it has the number up to which it was told, and when it is ready for more
+it gets one frame of everything since. So a slow one gets fewer and bigger frames, or a new snapshot
+where the facts it lacks are no longer at hand, and memory does not grow with what it missed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from holdfast.domain.views import PoolView
+from holdfast.engine import Holdfast
+from holdfast.errors import HoldfastError, NotOpen, Overloaded
+from holdfast.followers.feed import Feed, Frame, snapshot
+
+SUBSCRIBERS_MAX = 10_000
+FACTS_MAX = 20_000
+"""Kept over all events; past it the oldest of the longest ring go."""
+RESUME_FACTS_MAX = 5_000
+"""Whoever comes back with a number may be so far behind, to be told what changed since."""
+PAGE = 2_000
+FRAME_SECONDS = 0.2
+"""At most five frames a second."""
+REST = 3.0
+"""How much longer than telling everybody the pause after it is: others are served meanwhile."""
+REST_SECONDS_MAX = 2.0
+SLICE = 100
+"""Subscribers that are told before others get their turn."""
+TICK_SECONDS = 0.05
+POLL_SECONDS = 0.25
+"""A wake-up may be missed."""
+FORGET_SECONDS = 60.0
+"""An event that nobody has watched for so long is followed no longer."""
+STALLED_SECONDS = 30.0
+"""Who does not take a frame for so long is cut off."""
+STOP_SECONDS = 1.0
+RETRY_SECONDS = 1.0
+
+log = logging.getLogger("holdfast.live")
+
+
+class Chart(Protocol):
+    """A map, encoded. `hidden` are the seats that look sold on it whatever their state."""
+
+    seq: int
+    body: bytes
+    hidden: frozenset[str]
+
+
+class Charts(Protocol):
+    async def chart(self, event: str) -> Chart | None:
+        """The map as it is now, or was at a moment after this call."""
+
+    def pools(
+        self, pools: Iterable[PoolView], courtesies: Iterable[object]
+    ) -> dict[str, int]: ...
+
+
+class Ended(Exception):
+    """There will be no more frames."""
+
+
+class Gone(Ended):
+    """There is no such event any more."""
+
+
+class Stopping(Ended):
+    """This process is about to stop; another may go on from the last number."""
+
+
+class Subscription:
+    """One who watches an event. Whoever has it calls `close` in the end, whatever happened."""
+
+    def __init__(self, live: "Live", followed: "Followed", seq: int | None) -> None:
+        self._live = live
+        self._followed = followed
+        self._epoch = followed.feed.epoch
+        self._seq = seq
+        """Up to where it was told; None before the first snapshot."""
+        self._sent = float("-inf")
+        self._ended: Ended | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[object] | None = None
+        self.idle_since: float | None = live.clock()
+        """Since when it has not asked for more; None while it waits."""
+
+    async def next(self, timeout_seconds: float) -> Frame | None:
+        """The next frame, or None if there was none for so long. Raises Ended."""
+        self._task = asyncio.current_task()
+        self.idle_since = None
+        ends = self._live.clock() + timeout_seconds
+        try:
+            while True:
+                self._check()
+                now = self._live.clock()
+                due = self.due(now)
+                if due == 0:
+                    frame = await self.take()
+                    self._check()
+                    return frame
+                if now >= ends:
+                    return None
+                await self._pause(ends - now if due is None else min(due, ends - now))
+        finally:
+            self.idle_since = self._live.clock()
+
+    def due(self, now: float) -> float | None:
+        """The seconds until it may be sent its next frame; None while there is none."""
+        feed = self._followed.feed
+        if self._seq is not None and self._epoch == feed.epoch and feed.edge <= self._seq:
+            return None
+        return max(0.0, self._sent + FRAME_SECONDS - now)
+
+    async def take(self) -> Frame:
+        """Everything it was not told yet, as one frame."""
+        feed = self._followed.feed
+        epoch, frame = feed.epoch, None
+        if self._seq is not None and self._epoch == epoch:
+            frame = feed.changes(self._seq)
+        if frame is None:
+            frame = await self._live.snapshot(self._followed)
+        self._epoch, self._seq = epoch, frame.seq
+        self._sent = self._live.clock()
+        return frame
+
+    async def _pause(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(seconds, self.wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _check(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self, why: Ended) -> None:
+        """No frame after the one that is under way."""
+        if self._ended is None:
+            self._ended = why
+        self.wake()
+
+    def cut(self) -> None:
+        """Does not wait for the frame that is under way either."""
+        self.end(Ended())
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        self.end(Ended())
+        self._live.left(self, self._followed)
+
+
+class Followed:
+    """An event that is followed, and who watches it."""
+
+    def __init__(self, feed: Feed, now: float) -> None:
+        self.feed = feed
+        self.subscribers: set[Subscription] = set()
+        self.used = now
+        """When somebody last came or went."""
+        self.due = now
+        """When it may be published again."""
+        self.filling = asyncio.Lock()
+        self._chart: Chart | None = None
+        self._snapshot: Frame | None = None
+
+    def drawn(self, chart: Chart) -> Frame:
+        """The same frame for the same map."""
+        if self._snapshot is None or self._chart is not chart:
+            self._chart, self._snapshot = chart, snapshot(chart.seq, chart.body)
+        return self._snapshot
+
+
+class Live:
+    def __init__(
+        self, shop: Holdfast, charts: Charts, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._shop = shop
+        self._charts = charts
+        self.clock = clock
+        self._events: dict[str, Followed] = {}
+        self._subscribers = 0
+        self._stopping = False
+        self._wanted = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def subscribers(self) -> int:
+        return self._subscribers
+
+    def lags(self) -> dict[str, int]:
+        """Of each event that is followed: facts on its log that were not read yet."""
+        feeds = (followed.feed for followed in self._events.values())
+        return {feed.event: max(0, feed.head - feed.last) for feed in feeds}
+
+    def start(self) -> None:
+        self._reader = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Ends all subscriptions; who does not take his last frame soon is cut off."""
+        self._stopping = True
+        self._end(self._all(), Stopping())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._empty.wait()
+        for subscriber in self._all():
+            subscriber.cut()
+        if self._reader is not None:
+            self._reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reader
+            self._reader = None
+
+    # Subscribers
+
+    async def subscribe(self, event: str, since: int | None = None) -> Subscription | None:
+        """None if there is no such event. With `since` the first frame begins after that number,
+        if what happened since is still at hand; else it is a snapshot. Raises Overloaded."""
+        if self._stopping:
+            raise NotOpen("this process is about to stop")
+        if self._subscribers >= SUBSCRIBERS_MAX:
+            raise Overloaded(RETRY_SECONDS)
+        self._subscribers += 1
+        self._empty.clear()
+        subscriber = None
+        try:
+            followed = await self._follow(event)
+            if followed is not None:
+                seq = None if since is None else await self._resume(followed, since)
+                subscriber = Subscription(self, followed, seq)
+                followed.subscribers.add(subscriber)
+                followed.used = self.clock()
+                if self._stopping:
+                    subscriber.end(Stopping())
+        finally:
+            if subscriber is None:
+                self._one_less()
+        return subscriber
+
+    def left(self, subscriber: Subscription, followed: Followed) -> None:
+        if subscriber in followed.subscribers:
+            followed.subscribers.remove(subscriber)
+            followed.used = self.clock()
+            self._one_less()
+
+    def _one_less(self) -> None:
+        self._subscribers -= 1
+        if self._subscribers == 0:
+            self._empty.set()
+
+    async def snapshot(self, followed: Followed) -> Frame:
+        """The map as it is now."""
+        return followed.drawn(await self._look(followed))
+
+    async def _look(self, followed: Followed) -> Chart:
+        chart = await self._charts.chart(followed.feed.event)
+        if chart is None:
+            self._lost(followed)
+            raise Gone
+        return chart
+
+    async def _follow(self, event: str) -> Followed | None:
+        followed = self._events.get(event)
+        if followed is None:
+            chart = await self._charts.chart(event)
+            if chart is None:
+                return None
+            feed = Feed(event, chart.seq, chart.hidden)
+            followed = self._events.setdefault(event, Followed(feed, self.clock()))
+            self._wanted.set()
+        return followed
+
+    async def _resume(self, followed: Followed, since: int) -> int | None:
+        """That number, if one can go on from it."""
+        feed = followed.feed
+        if since > feed.last:
+            # Told by another process that has read more than this one, or by nobody.
+            head = (await self._shop.store.heads()).get(feed.event, 0)
+            return since if since <= head else None
+        if feed.last - since > RESUME_FACTS_MAX:
+            return None
+        async with followed.filling:
+            missing = feed.first - 1 - since
+            if missing > 0:
+                entries = await self._shop.store.log(feed.event, since, missing)
+                feed.prepend(entries)
+        return since  # if the ring does not reach it after all, its first frame is a snapshot
+
+    # The reader
+
+    async def _run(self) -> None:
+        told = ""
+        while True:
+            if not self._events:
+                self._wanted.clear()
+                await self._wanted.wait()
+            try:
+                await self.tick()
+                told = ""
+                await self._until_moved()
+            except HoldfastError as trouble:
+                if str(trouble) != told:
+                    log.warning("the live map waits for the log: %s", trouble)
+                told = str(trouble)
+                await asyncio.sleep(RETRY_SECONDS)
+            except Exception:
+                log.exception("the live map failed; it goes on")
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _until_moved(self) -> None:
+        now = self.clock()
+        moved = [each.due for each in self._events.values() if each.feed.head > each.feed.last]
+        if moved:
+            await asyncio.sleep(max(TICK_SECONDS, min(moved) - now))
+        else:
+            await self._shop.store.wake(POLL_SECONDS)
+            # Events that nobody watches move too.
+            await asyncio.sleep(max(0.0, now + TICK_SECONDS - self.clock()))
+
+    async def tick(self) -> None:
+        """Reads what is new, and tells it, of every event whose turn it is."""
+        heads = await self._shop.store.heads()
+        for followed in list(self._events.values()):
+            feed = followed.feed
+            now = self.clock()
+            for subscriber in list(followed.subscribers):
+                if subscriber.idle_since is not None:
+                    if now - subscriber.idle_since > STALLED_SECONDS:
+                        subscriber.cut()
+            if not followed.subscribers and now - followed.used > FORGET_SECONDS:
+                del self._events[feed.event]
+                continue
+            head = heads.get(feed.event)
+            if head is None:
+                # Unless it was created after the look at the heads.
+                if await self._shop.event(feed.event) is None:
+                    self._lost(followed)
+                continue
+            if head < feed.last:
+                # Unless more was read meanwhile than there was at that look.
+                head = (await self._shop.store.heads()).get(feed.event, 0)
+            feed.head = head
+            if head != feed.last and now >= followed.due:
+                await self._read(followed)
+                await self._tell(followed)

@@ -1,0 +1,144 @@
+"""One example of everything that travels, for the document. They tell one story: opening night."""
+
+from typing import Any
+
+from holdfast.api import wire
+
+IDS = {
+    "event": "opening-night",
+    "hold": "opening-night.01KA5W2M8FQZ6R3T9V7X1Y4B0C",
+    "order": "opening-night.01KA5W4H2NJD8S5G6E3P7A9K1M",
+}
+BASKET = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}, "amount": 27_000, "currency": "EUR"}
+
+NEW_EVENT = {
+    "id": IDS["event"],
+    "name": "Opening night",
+    "currency": "EUR",
+    "hold_seconds": 480,
+    "grace_seconds": 300,
+    "max_extensions": 1,
+    "max_per_buyer": 8,
+    "prices": {"gold": 9000, "silver": 6000, "floor": 4500},
+    "sections": [{"id": "A", "tier": "gold", "rows": 10, "seats_per_row": 20}],
+    "seats": [{"id": "BOX-1", "section": "BOX", "row": "1", "number": 1, "tier": "gold"}],
+    "pools": [{"id": "floor", "capacity": 500, "tier": "floor"}],
+}
+EVENT = {
+    "id": IDS["event"],
+    "name": "Opening night",
+    "currency": "EUR",
+    "state": "on_sale",
+    "capacity": 701,
+    "available": 693,
+    "held": 4,
+    "sold": 4,
+    "percent_sold": 0.57,
+    "revenue": 27_000,
+    "seq": 3,
+    "hold_seconds": 480,
+    "grace_seconds": 300,
+    "max_extensions": 1,
+    "max_per_buyer": 8,
+    "prices": {"gold": 9000, "silver": 6000, "floor": 4500},
+    "ranking": "rows",
+    "flash_sale": False,
+    "policy": None,
+    "gate": True,
+    "waiting_room": False,
+    "version": 1,
+}
+HOLD = {
+    "id": IDS["hold"],
+    "event": IDS["event"],
+    "buyer": "u-123",
+    "state": "held",
+    **BASKET,
+    "expires_at": "2026-11-16T12:08:00Z",
+    "seconds_left": 480,
+    "version": 1,
+    "token": "3q2-7wAAAAB5mYp0d2Vs",
+}
+ORDER = {
+    "id": IDS["order"],
+    "event": IDS["event"],
+    "state": "confirmed",
+    "hold": IDS["hold"],
+    "buyer": "u-123",
+    **BASKET,
+    "payment": {"provider": "sandbox", "id": "sandbox:5d0c3a9e", "state": "captured"},
+    "created_at": "2026-11-16T12:03:10Z",
+}
+FACT = {
+    "specversion": "1.0",
+    "id": "opening-night.2",
+    "source": "/v1/events/opening-night",
+    "type": "hold.placed",
+    "subject": IDS["event"],
+    "sequence": 2,
+    "time": "2026-11-16T12:00:00Z",
+    "datacontenttype": "application/json",
+    "data": {"hold": IDS["hold"], "buyer": "u-123", **BASKET},
+}
+
+EXAMPLES: dict[Any, Any] = {
+    wire.NewEvent: NEW_EVENT,
+    wire.Event: EVENT,
+    wire.Events: {"events": [EVENT]},
+    wire.EventChanges: {"state": "paused", "pools": [{"id": "floor", "capacity": 100}]},
+    wire.SeatMap: {
+        "seq": 3,
+        "seats": [
+            {
+                "id": "A-1-1",
+                "section": "A",
+                "row": "1",
+                "number": 1,
+                "tier": "gold",
+                "x": 1.0,
+                "y": 1.0,
+                "state": "held",
+            }
+        ],
+        "pools": [{"id": "floor", "capacity": 500, "available": 498}],
+    },
+    wire.Ask: {
+        "buyer": "u-123",
+        "id": "basket-1",
+        "seats": ["A-1-1", "A-1-2"],
+        "best": [
+            {"quantity": 2, "section": "A", "tier": "gold", "together": True, "accessible": False}
+        ],
+        "pools": {"floor": 2},
+        "channels": ["presale"],
+    },
+    wire.Hold: HOLD,
+    wire.Extension: {"seconds": 120},
+    wire.NewOrder: {"hold": IDS["hold"], "payment": {"method": "sandbox:ok"}},
+    wire.Order: ORDER,
+    wire.NewBuyer: {"buyer": "u-123"},
+    wire.BuyerMade: {"buyer": "u-123", "token": "dS0xMjM.mYp0d2VsbHdvcmxk"},
+    wire.LogPage: {"facts": [FACT], "next": 2},
+    wire.System: {
+        "version": "0.1.0",
+        "store": "sqlite:///holdfast.db",
+        "gate": "none",
+        "gate_state": "none",
+        "policy": "authority",
+        "workers": 1,
+        "broker": "none",
+        "lags": {},
+        "drift": {},
+    },
+    wire.SystemChanges: {"gate": "off"},
+    wire.Health: {"status": "ok"},
+}
+
+PROBLEM = {
+    "type": "/docs#taken",
+    "title": "Refused",
+    "status": 409,
+    "detail": "these seats are taken: A-1-1",
+    "reason": "taken",
+    "seats": ["A-1-1"],
+}

@@ -1,0 +1,214 @@
+"""What comes back over HTTP. Fields that a newer service adds are passed over; states and reasons
+are words, for it may add some of those too."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True):
+    """An event and how its sale stands. `held` counts live holds only."""
+
+    id: str
+    name: str
+    currency: str
+    state: str
+    capacity: int
+    available: int
+    held: int
+    sold: int
+    percent_sold: float
+    revenue: int
+    seq: int
+    hold_seconds: int = 0
+    grace_seconds: int = 0
+    max_extensions: int = 0
+    max_per_buyer: int | None = None
+    prices: dict[str, int] = {}
+    ranking: str = ""
+    flash_sale: bool = False
+    policy: str | None = None
+    gate: bool = True
+    waiting_room: bool = False
+    version: int = 1
+
+
+class Seat(msgspec.Struct, frozen=True):
+    id: str
+    section: str
+    row: str
+    number: int
+    tier: str
+    x: float
+    y: float
+    state: str
+
+
+class Pool(msgspec.Struct, frozen=True):
+    id: str
+    capacity: int
+    available: int
+
+
+class SeatMap(msgspec.Struct, frozen=True):
+    """All units as they were when the log had `seq` facts."""
+
+    seq: int
+    seats: list[Seat]
+    pools: list[Pool]
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Units kept for one buyer until `expires_at`. `token` comes with a new hold only."""
+
+    id: str
+    event: str
+    buyer: str
+    state: str
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: int
+    currency: str
+    expires_at: datetime
+    seconds_left: int
+    version: int
+    token: str | None = None
+    order: str | None = None
+
+
+class Payment(msgspec.Struct, frozen=True):
+    provider: str
+    id: str
+    state: str
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Units sold to one buyer."""
+
+    id: str
+    event: str
+    state: str
+    buyer: str
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: int
+    currency: str
+    created_at: datetime
+    hold: str | None = None
+    payment: Payment | None = None
+    next_action: Any = None
+    """What the buyer must still do, of a pending order, in the words of its payment provider."""
+
+
+class Buyer(msgspec.Struct, frozen=True):
+    buyer: str
+    token: str
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """A CloudEvent. `sequence` is its number on the event's log."""
+
+    id: str
+    type: str
+    subject: str
+    sequence: int
+    time: datetime
+    data: dict[str, Any]
+
+
+class LogPage(msgspec.Struct, frozen=True):
+    facts: list[Fact]
+    next: int
+
+
+class System(msgspec.Struct, frozen=True):
+    version: str
+    store: str
+    gate: str
+    policy: str
+    gate_state: str = "none"
+    workers: int = 1
+    broker: str = "none"
+    lags: dict[str, Any] = {}
+    drift: dict[str, Any] = {}
+
+
+# Outcomes. `replayed`: it is the first answer given again.
+
+
+class Placed(msgspec.Struct, frozen=True):
+    hold: Hold
+    replayed: bool = False
+
+
+class Extended(msgspec.Struct, frozen=True):
+    hold: Hold
+    replayed: bool = False
+
+
+class Paying(msgspec.Struct, frozen=True):
+    hold: Hold
+
+
+class Released(msgspec.Struct, frozen=True):
+    id: str
+    """The hold's."""
+
+
+class Confirmed(msgspec.Struct, frozen=True):
+    order: Order
+    replayed: bool = False
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """Not sold yet: the buyer must still do what `order.next_action` says."""
+
+    order: Order
+    replayed: bool = False
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    order: Order
+
+
+class Created(msgspec.Struct, frozen=True):
+    event: Event
+    replayed: bool = False
+
+
+class Changed(msgspec.Struct, frozen=True):
+    event: Event
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """No, and nothing changed. `reason` is a stable word, `detail` a line for a person; the rest is
+    set where the reason speaks of it."""
+
+    reason: str
+    detail: str = ""
+    status: int = 409
+    seats: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    available: int | None = None
+    cap: int | None = None
+    first: int | None = None
+
+
+# Live frames
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Everything, as it was when the log had `seq` facts: forget what came before."""
+
+    seq: int
+    data: dict[str, Any]
+    """The frame as it came."""
+
+
+class Changes(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """What changed by the facts `from_` to `to`: pairs of a unit and its state now."""
+
+    from_: int
+    to: int
+    changes: list[tuple[str, Any]]

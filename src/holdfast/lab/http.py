@@ -1,0 +1,212 @@
+"""Holds over HTTP: `holdfast serve` under wrk, against an empty handler on the same server.
+
+Everything shares the machine: wrk, the server, the database. What counts are ratios, taken in
+turns within one run.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.api.supervisor import listen, url_of
+from holdfast.errors import SettingsError
+
+ROUNDS = 3
+CONNECTIONS = 200
+ROW = 1_000
+MAP_SEATS = 20_000
+READERS = 4
+
+HOLDS = """
+local n = 0
+wrk.method = "POST"
+wrk.headers["Authorization"] = "Bearer {key}"
+wrk.headers["Content-Type"] = "application/json"
+request = function()
+  n = n + 1
+  local seat = "S-" .. (math.floor((n - 1) / {row}) + 1) .. "-" .. ((n - 1) % {row} + 1)
+  return wrk.format(nil, "{path}", nil, '{{"buyer":"b' .. n .. '","seats":["' .. seat .. '"]}}')
+end
+"""
+REFUSALS = """
+local n = 0
+wrk.method = "POST"
+wrk.headers["Authorization"] = "Bearer {key}"
+wrk.headers["Content-Type"] = "application/json"
+request = function()
+  n = n + 1
+  return wrk.format(nil, "{path}", nil, '{{"buyer":"r' .. n .. '","seats":["S-1-1"]}}')
+end
+"""
+EMPTY = """
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{{"buyer":"b1","seats":["S-1-1"]}}'
+"""
+MAP = """
+wrk.headers["Authorization"] = "Bearer {key}"
+wrk.headers["Accept-Encoding"] = "gzip"
+"""
+
+
+class Run(NamedTuple):
+    """What wrk tells."""
+
+    rate: float
+    p99_ms: float
+    answers: int
+    failed: int
+    """Not 2xx, and for those that should be refused, refused."""
+
+
+class Http:
+    def __init__(self, store: str, gate: str | None, folder: Path, seconds: float) -> None:
+        self._wrk = shutil.which("wrk")
+        if self._wrk is None:
+            raise SettingsError("figures over HTTP need wrk: install it (Debian: apt install wrk)")
+        self._store = store
+        self._gate = gate
+        self._folder = folder
+        self._seconds = max(1, round(seconds))
+        self._key = secrets.token_urlsafe(18)
+
+    def measure(self, rounds: int = ROUNDS) -> dict[str, Any]:  # ready for JSON
+        with self._empty() as empty, self._served() as url:
+            turns = [self._turn(empty, url, turn) for turn in range(rounds)]
+            reading = self._reading(url)
+        rate = {name: statistics.median(turn[name].rate for turn in turns) for name in turns[0]}
+        ratio = {
+            name: statistics.median(turn[name].rate / turn["empty"].rate for turn in turns)
+            for name in ("holds", "refusals")
+        }
+        return {
+            "empty_handler_per_second": round(rate["empty"]),
+            "holds_per_second": round(rate["holds"]),
+            "holds_ratio": round(ratio["holds"], 2),
+            "holds_p99_ms": round(statistics.median(t["holds"].p99_ms for t in turns), 1),
+            "refusals_per_second": round(rate["refusals"]),
+            "refusals_ratio": round(ratio["refusals"], 2),
+            "refusals_p99_ms": round(statistics.median(t["refusals"].p99_ms for t in turns), 1),
+            "not_as_expected": sum(
+                turn["holds"].failed + turn["refusals"].answers - turn["refusals"].failed
+                for turn in turns
+            ),
+            "connections": CONNECTIONS,
+            **reading,
+        }
+
+    def _turn(self, empty: str, url: str, turn: int) -> dict[str, Run]:
+        event = f"http-{secrets.token_hex(6)}"
+        self._make(url, event, round(self._seconds * 40_000))
+        path = f"/v1/events/{event}/holds"
+        return {
+            "empty": self._run(empty + "/nothing", EMPTY, ""),
+            "holds": self._run(url, HOLDS, path),
+            "refusals": self._run(url, REFUSALS, path),
+        }
+
+    def _reading(self, url: str) -> dict[str, Any]:  # as above
+        """Holds while others read a map of 20,000 seats as fast as they can."""
+        event, read = f"http-{secrets.token_hex(6)}", f"http-map-{secrets.token_hex(6)}"
+        self._make(url, event, round(self._seconds * 40_000))
+        self._make(url, read, MAP_SEATS)
+        seats = f"/v1/events/{read}/seats"
+        with self._started(url + seats, MAP, "", READERS) as readers:
+            holds = self._run(url, HOLDS, f"/v1/events/{event}/holds", 50)
+            maps = _read(readers.communicate()[0])
+        return {
+            "maps_per_second_of_20000_seats": round(maps.rate, 1),
+            "holds_per_second_meanwhile": round(holds.rate),
+            "holds_p99_ms_meanwhile": round(holds.p99_ms, 1),
+        }
+
+    def _run(self, url: str, script: str, path: str, connections: int = CONNECTIONS) -> Run:
+        with self._started(url, script, path, connections) as wrk:
+            return _read(wrk.communicate()[0])
+
+    @contextmanager
+    def _started(
+        self, url: str, script: str, path: str, connections: int
+    ) -> Iterator["subprocess.Popen[str]"]:
+        file = self._folder / f"{secrets.token_hex(6)}.lua"
+        file.write_text(script.format(key=self._key, path=path, row=ROW))
+        assert self._wrk is not None
+        options = ("-t1", f"-c{connections}", f"-d{self._seconds}", "--latency", "-s", str(file))
+        wrk = subprocess.Popen(
+            [self._wrk, *options, url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            yield wrk
+        finally:
+            wrk.kill()
+            wrk.wait()
+
+    def _make(self, url: str, event: str, seats: int) -> None:
+        section = {"id": "S", "tier": "any", "rows": -(-seats // ROW), "seats_per_row": ROW}
+        body = {"id": event, "prices": {"any": 100}, "sections": [section]}
+        request = urllib.request.Request(
+            f"{url}/v1/events",
+            json.dumps(body).encode(),
+            {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"},
+        )
+        urllib.request.urlopen(request, timeout=120).close()
+
+    @contextmanager
+    def _served(self) -> Iterator[str]:
+        settings = {
+            "HOLDFAST_STORE": self._store,
+            "HOLDFAST_GATE": self._gate or "none",
+            "HOLDFAST_ADMIN_KEY": self._key,
+            "HOLDFAST_LOG_LEVEL": "error",
+        }
+        serve = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0"],
+            env={**os.environ, **settings},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert serve.stdout is not None
+            said = serve.stdout.readline()
+            found = re.search(r"serves (http://\S+)", said)
+            if found is None:
+                raise SettingsError(f"holdfast serve did not start: {said.strip()}")
+            yield found[1]
+        finally:
+            serve.send_signal(signal.SIGTERM)
+            serve.wait()
+
+    @contextmanager
+    def _empty(self) -> Iterator[str]:
+        with listen("127.0.0.1", 0) as listener:
+            empty = subprocess.Popen(
+                [sys.executable, "-m", "holdfast.lab.empty", str(listener.fileno())],
+                pass_fds=(listener.fileno(),),
+            )
+            try:
+                yield url_of(listener)
+            finally:
+                empty.send_signal(signal.SIGTERM)
+                empty.wait()
+
+
+def _read(printed: str) -> Run:
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", printed)
+    p99 = re.search(r"99%\s+([\d.]+)(us|ms|s)", printed)
+    answers = re.search(r"(\d+) requests in", printed)
+    failed = re.search(r"Non-2xx or 3xx responses: (\d+)", printed)
+    if rate is None or p99 is None or answers is None:
+        raise SettingsError(f"wrk said: {printed.strip()[-200:]}")
+    millis = float(p99[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[p99[2]]
+    return Run(float(rate[1]), millis, int(answers[1]), int(failed[1]) if failed else 0)

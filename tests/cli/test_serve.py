@@ -1,0 +1,202 @@
+"""holdfast serve, worker and demo, as processes."""
+
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+
+from holdfast.cli.demo import EVENT
+from tests.api.serving import ADMIN, HOLDFAST, serving
+
+
+@contextmanager
+def demo(folder: Path, *options: str) -> Iterator[tuple[str, str]]:
+    """A running demo: its address, and all that it printed before it served."""
+    process = subprocess.Popen(
+        [*HOLDFAST, "demo", "--port", "0", *options],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "HOLDFAST_STORE": "sqlite:///my-shop.db"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        found = re.search(r"serves (http://\S+)", said)
+        assert found, said
+        yield found[1], said
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        process.stdout.close()
+
+
+def keys_of(said: str) -> dict[str, str]:
+    return dict(re.findall(r"(admin|public) key +(\S+)", said))
+
+
+def sold(url: str, said: str) -> int:
+    key = keys_of(said)["public"]
+    event = requests.get(f"{url}/v1/events/{EVENT}?key={key}", timeout=10).json()
+    return int(event["sold"])
+
+
+def test_the_demo_serves_an_event_on_sale_and_says_what_to_try(tmp_path):
+    with demo(tmp_path) as (url, said):
+        admin, public = keys_of(said).values()
+        event = requests.get(f"{url}/v1/events/{EVENT}?key={public}", timeout=10).json()
+        assert (event["state"], event["available"]) == ("on_sale", 1_000)
+
+        hold = f"{url}/v1/events/{EVENT}/holds"
+        mine = {"Authorization": f"Bearer {admin}", "Idempotency-Key": "order-1"}
+        ask = {"buyer": "you", "best": [{"quantity": 2}]}
+        held = requests.post(hold, json=ask, headers=mine, timeout=10).json()
+        order = {"hold": held["id"], "payment": {"method": "sandbox:ok"}}
+        mine["Idempotency-Key"] = "order-2"
+        assert requests.post(f"{url}/v1/orders", json=order, headers=mine, timeout=10).ok
+        assert re.search(r"curl .*holds", said, re.DOTALL)
+        assert f"holdfast stampede --url {url}" in said
+    # A demo plays in a file of its own, whatever shop is configured.
+    assert not (tmp_path / "my-shop.db").exists()
+
+    # The next one goes on; keys of the last one are over; a fresh one begins anew.
+    with demo(tmp_path) as (url, said):
+        again = {"Authorization": f"Bearer {keys_of(said)['admin']}"}
+        assert (
+            requests.get(f"{url}/v1/events/{EVENT}", headers=again, timeout=10).json()["sold"] == 2
+        )
+        assert requests.get(f"{url}/v1/events", headers=mine, timeout=10).status_code == 401
+    with demo(tmp_path, "--fresh") as (url, said):
+        again = {"Authorization": f"Bearer {keys_of(said)['admin']}"}
+        assert (
+            requests.get(f"{url}/v1/events/{EVENT}", headers=again, timeout=10).json()["sold"] == 0
+        )
+
+
+def test_a_port_in_use_is_one_line(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [*HOLDFAST, "serve", "--port", str(port), "--store", "sqlite:///shop.db"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"port {port}" in done.stderr
+    assert "--port" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_one_line(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    url = f"postgresql://nobody@127.0.0.1:{port}/shop"
+    done = subprocess.run(
+        [*HOLDFAST, "serve", "--port", "0", "--store", url],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "127.0.0.1" in done.stderr
+
+
+def test_in_memory_it_serves_alone(tmp_path):
+    with serving("memory://", cwd=tmp_path) as served:
+        assert served.call("GET", "/v1/events").json() == {"events": []}
+
+
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_looks_after_a_store_until_it_is_stopped(tmp_path, name):
+    worker = subprocess.Popen(
+        [*HOLDFAST, "worker", "--store", "sqlite:///shop.db"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdout is not None
+    assert "Looking after sqlite:///shop.db" in worker.stdout.readline()
+    worker.send_signal(name)
+    assert worker.wait(20) == 0
+    worker.stdout.close()
+
+
+def test_serve_without_upkeep_leaves_expired_holds_to_a_worker(tmp_path):
+    """The fact is announced by the worker, once; the seat was free at the deadline anyway."""
+    with serving(f"sqlite:///{tmp_path / 'shop.db'}", "--no-upkeep", cwd=tmp_path) as served:
+        body = {
+            "id": "e1",
+            "hold_seconds": 1,
+            "grace_seconds": 0,
+            "prices": {"gold": 100},
+            "sections": [{"id": "A", "tier": "gold", "rows": 1, "seats_per_row": 2}],
+        }
+        served.call("POST", "/v1/events", body)
+        served.call("POST", "/v1/events/e1/holds", {"buyer": "u", "seats": ["A-1-1"]})
+
+        def types() -> list[str]:
+            facts = served.call("GET", "/v1/events/e1/log").json()["facts"]
+            return [fact["type"] for fact in facts]
+
+        worker = subprocess.Popen(
+            [*HOLDFAST, "worker"], cwd=tmp_path, env=served.environment, stdout=subprocess.PIPE
+        )
+        try:
+            ends = time.monotonic() + 20
+            while "hold.expired" not in types() and time.monotonic() < ends:
+                time.sleep(0.1)
+            assert types() == ["event.created", "hold.placed", "hold.expired"]
+        finally:
+            worker.terminate()
+            worker.wait(20)
+            assert worker.stdout is not None
+            worker.stdout.close()
+
+
+def test_the_first_admin_key_is_printed_once(tmp_path):
+    assert ADMIN not in _first_lines(tmp_path, wanted=True)
+    _first_lines(tmp_path, wanted=False)
+
+
+def _first_lines(folder: Path, *, wanted: bool) -> str:
+    process = subprocess.Popen(
+        [*HOLDFAST, "serve", "--port", "0", "--store", "sqlite:///shop.db"],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if "serves" in line:
+            break
+    try:
+        key = re.search(r"hf_admin_\S+", said)
+        assert (key is not None) is wanted, said
+        url = re.search(r"http://[^\s;]+", said)
+        assert url
+        if key:
+            sent = {"Authorization": f"Bearer {key[0]}"}
+            assert requests.get(f"{url[0]}/v1/system", headers=sent, timeout=10).ok
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+        process.stdout.close()
+    return said
