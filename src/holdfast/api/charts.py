@@ -32,21 +32,27 @@ _FREE = b'available"}'
 class Plan:
     """What never changes about the seats of an event, until its layout does."""
 
-    def __init__(self, layout: int, seats: list[bytes], index: dict[str, int]) -> None:
+    def __init__(
+        self, layout: int, seats: list[bytes], index: dict[str, int], hidden: frozenset[str]
+    ) -> None:
         self.layout = layout
         self.seats = seats
         self.index = index
-        self.hidden: list[str] = []
+        self.hidden = hidden
         """Seats of channels: to whoever may not have them they look sold."""
 
 
 class Chart:
     """The map at one moment, as it is sent."""
 
-    def __init__(self, seq: int, etag: str, body: bytes) -> None:
+    def __init__(
+        self, seq: int, etag: str, body: bytes, hidden: frozenset[str] = frozenset()
+    ) -> None:
         self.seq = seq
         self.etag = etag
         self.body = body
+        self.hidden = hidden
+        """Seats that look sold on it, whatever their state."""
         self._compressed: asyncio.Task[bytes] | None = None
 
     async def compressed(self) -> bytes:
@@ -135,10 +141,14 @@ class Charts:
         seats = sum(len(plan.seats) for plan in self._plans.values())
         return len(self._plans) > PLANS_MAX or seats > SEATS_MAX
 
-    async def hidden(self, event: str) -> set[str]:
-        """Seats that look sold to the public, whatever their state."""
-        plan = self._plans.get(event)
-        return set(plan.hidden) if plan is not None else set()
+    async def stock(self, event: str) -> dict[str, int] | None:
+        """What is available now of each pool that everybody may see."""
+        found = await self._shop.statuses(event)
+        if found is None:
+            return None
+        statuses, courtesies = found
+        seen = [pool for pool in statuses.pools if pool.channel is None]
+        return {pool.id: _available(pool, courtesies) for pool in seen}
 
 
 def _plain(seat_map: object) -> object:
@@ -150,16 +160,17 @@ def _plain(seat_map: object) -> object:
 
 
 def _planned(seats: Iterable[object], layout: int) -> Plan:
-    plan = Plan(layout, [], {})
+    encoded: list[bytes] = []
+    index: dict[str, int] = {}
+    hidden: set[str] = set()
     for nth, seat in enumerate(seats):
         view = msgspec.to_builtins(seat)
-        channel = view.pop("channel")
-        if channel is not None:
-            plan.hidden.append(view["id"])
+        if view.pop("channel") is not None:
+            hidden.add(view["id"])
         view["state"] = SeatState.AVAILABLE.value  # the last field: only its end is rewritten
-        plan.seats.append(_encode(view))
-        plan.index[view["id"]] = nth
-    return plan
+        encoded.append(_encode(view))
+        index[view["id"]] = nth
+    return Plan(layout, encoded, index, frozenset(hidden))
 
 
 def _drawn(plan: Plan, statuses: Statuses, courtesies: list[Owned], last: Chart | None) -> Chart:
@@ -185,13 +196,16 @@ def _drawn(plan: Plan, statuses: Statuses, courtesies: list[Owned], last: Chart 
         b",".join(seats),
         _encode(pools),
     )
-    return Chart(statuses.seq, etag, body)
+    return Chart(statuses.seq, etag, body, plan.hidden)
 
 
 def _pool(pool: PoolView, courtesies: list[Owned]) -> dict[str, object]:
-    kept = sum(owned.pools.get(pool.id, 0) for owned in courtesies)
-    available = 0 if pool.channel is not None else max(0, pool.available - kept)
+    available = 0 if pool.channel is not None else _available(pool, courtesies)
     return {"id": pool.id, "capacity": pool.capacity, "available": available}
+
+
+def _available(pool: PoolView, courtesies: list[Owned]) -> int:
+    return max(0, pool.available - sum(owned.pools.get(pool.id, 0) for owned in courtesies))
 
 
 def _etag(told: bytes) -> str:

@@ -35,6 +35,8 @@ from holdfast.settings import PREFIX, Settings, configured, load_settings
 BUYERS_MAX = 1_000_000
 SEATS_MAX = 60_000
 PROCESSES_MAX = 64
+CONNECTIONS = 500
+CONNECTIONS_MAX = 10_000
 READY = b"ready\n"
 GO = b"go\n"
 
@@ -60,6 +62,25 @@ ProcessesOption = Annotated[
         metavar="N", min=1, max=PROCESSES_MAX, help="Processes that the buyers come through."
     ),
 ]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", help="A running service, asked over HTTP, instead of a store of its own."
+    ),
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY",
+        help="An admin's API key for --url. Else HOLDFAST_KEY, else HOLDFAST_ADMIN_KEY.",
+    ),
+]
+ConnectionsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, max=CONNECTIONS_MAX, help="Connections to --url at a time. Else 500."
+    ),
+]
 
 
 def stampede(
@@ -69,6 +90,9 @@ def stampede(
     gate: GateOption = None,
     policy: PolicyOption = None,
     processes: ProcessesOption = 1,
+    url: UrlOption = None,
+    key: KeyOption = None,
+    connections: ConnectionsOption = None,
     as_json: JsonOption = False,
     join: Annotated[str | None, typer.Option(hidden=True)] = None,
     first: Annotated[int, typer.Option(hidden=True, min=0, max=BUYERS_MAX)] = 0,
@@ -81,7 +105,15 @@ def stampede(
     nobody got an error, else 1.
 
     Example: holdfast stampede --buyers 10000 --seats 5 --store sqlite:///try.db --processes 4
+
+    Example: holdfast stampede --buyers 10000 --seats 5 --url http://127.0.0.1:8000
     """
+    if url is not None:
+        own = {"--store": store, "--gate": gate, "--policy": policy}
+        own["--processes"] = str(processes) if processes > 1 else None
+        return _remote(url, _key(key, own), buyers, seats, connections or CONNECTIONS, as_json)
+    if key is not None or connections is not None:
+        raise Failed(f"{'--key' if key is not None else '--connections'} is for --url")
     settings = _settings(store, gate, policy)
     if join is not None:
         asyncio.run(_join(settings, join, range(first, first + buyers), seats))
@@ -92,15 +124,40 @@ def stampede(
         raise Failed("processes cannot share the gate memory://: add --gate redis://host:port/0")
     shares = _shares(buyers, min(processes, buyers))
     result, errors = asyncio.run(_stampede(settings, shares, seats))
+    return _ended(result, errors, result.faults, as_json)
+
+
+def _ended(result: Report, errors: dict[str, int], faults: list[str], as_json: bool) -> int:
     if as_json:
         print_json(result)
     else:
         print_report(result)
     for text, times in errors.items():
         complain(f"{times:,} buyers: {text}")
-    for fault in result.faults:
+    for fault in faults:
         complain(fault)
-    return REFUSED if result.faults else 0
+    return REFUSED if faults else 0
+
+
+def _key(given: str | None, own: dict[str, str | None]) -> str:
+    """The key for a service, where nothing was said that only goes without one."""
+    for option, value in own.items():
+        if value is not None:
+            raise Failed(f"{option} does not go with --url: the service has its own")
+    key = given or os.environ.get(PREFIX + "KEY") or os.environ.get(PREFIX + "ADMIN_KEY")
+    if not key:
+        raise Failed("--url needs an admin's key: --key KEY, or HOLDFAST_KEY in the environment")
+    return key
+
+
+def _remote(url: str, key: str, buyers: int, seats: int, connections: int, as_json: bool) -> int:
+    try:
+        from holdfast.lab import remote
+    except ImportError as missing:
+        raise Failed(str(missing)) from None
+    with progress(buyers) as on_progress:
+        done = asyncio.run(remote.stampede(url, key, buyers, seats, connections, on_progress))
+    return _ended(done.report, done.errors, done.report.faults + done.doubts, as_json)
 
 
 def print_report(result: Report) -> None:

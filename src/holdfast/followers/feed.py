@@ -86,8 +86,8 @@ class Feed:
         self.event = event
         self.hidden = hidden
         """Seats that look sold to everybody, whatever is told of them."""
-        self.pools: dict[str, int] = {}
-        """What is available of those that may be seen, when that was last looked up."""
+        self.pools: dict[str, int] | None = None
+        """What is available of those that may be seen; None before that was looked up."""
         self.epoch = 0
         """Goes up when numbers have lost their meaning: everybody needs a new snapshot."""
         self.head = self.last = self.edge = seq
@@ -101,12 +101,18 @@ class Feed:
     def first(self) -> int:
         return self.last - len(self._ring) + 1
 
+    @property
+    def behind(self) -> bool:
+        """Whether there is more on the log than was told."""
+        return self.head != self.edge
+
     def append(self, entries: Sequence[Entry]) -> bool:
         """Whether these were the next; if not, nothing is taken."""
         if not _join(self.last, entries):
             return False
         self._ring += map(_read, entries)
         self.last += len(entries)
+        self.head = max(self.head, self.last)
         return True
 
     def prepend(self, entries: Sequence[Entry]) -> bool:
@@ -121,15 +127,18 @@ class Feed:
 
     def restart(self, seq: int) -> None:
         """The log is not what it was, or too far ahead."""
-        self.head = self.last = self.edge = seq
+        self.last = seq
+        self.edge = -1
         self.epoch += 1
         self._ring.clear()
         self._frames.clear()
 
     def untold(self) -> tuple[set[str], bool]:
-        """Of the facts after the edge: which pools they touch, and whether units came or went."""
+        """Of the facts after the edge: which pools they touch, and whether units came or went, or
+        may have, where not all of them are known."""
         moves = self._between(self.edge, self.last)
-        return {pool for move in moves for pool in move.pools}, any(m.relaid for m in moves)
+        relaid = self.edge + 1 < self.first or any(move.relaid for move in moves)
+        return {pool for move in moves for pool in move.pools}, relaid
 
     def publish(self) -> None:
         """All that was read may be told."""
@@ -161,7 +170,8 @@ class Feed:
                 states.update(dict.fromkeys(move.seats, move.state))
         changes = [(seat, state) for seat, state in states.items() if seat not in self.hidden]
         told = {"type": "changes", "from": after + 1, "to": self.edge, "changes": changes}
-        if seen := {pool: self.pools[pool] for pool in sorted(pools) if pool in self.pools}:
+        known = self.pools or {}
+        if seen := {pool: known[pool] for pool in sorted(pools) if pool in known}:
             told["pools"] = seen
         return Frame("changes", self.edge, _encode(told))
 

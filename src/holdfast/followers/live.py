@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from holdfast.domain.views import PoolView
 from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError, NotOpen, Overloaded
 from holdfast.followers.feed import Feed, Frame, snapshot
@@ -37,6 +36,7 @@ FORGET_SECONDS = 60.0
 """An event that nobody has watched for so long is followed no longer."""
 STALLED_SECONDS = 30.0
 """Who does not take a frame for so long is cut off."""
+TIDY_SECONDS = 1.0
 STOP_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 
@@ -55,9 +55,8 @@ class Charts(Protocol):
     async def chart(self, event: str) -> Chart | None:
         """The map as it is now, or was at a moment after this call."""
 
-    def pools(
-        self, pools: Iterable[PoolView], courtesies: Iterable[object]
-    ) -> dict[str, int]: ...
+    async def stock(self, event: str) -> dict[str, int] | None:
+        """What is available now of each pool that everybody may see."""
 
 
 class Ended(Exception):
@@ -195,6 +194,7 @@ class Live:
         self._events: dict[str, Followed] = {}
         self._subscribers = 0
         self._stopping = False
+        self._tidied = float("-inf")
         self._wanted = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -215,7 +215,7 @@ class Live:
     async def stop(self) -> None:
         """Ends all subscriptions; who does not take his last frame soon is cut off."""
         self._stopping = True
-        self._end(self._all(), Stopping())
+        _end(self._all(), Stopping())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await self._empty.wait()
@@ -242,7 +242,7 @@ class Live:
         try:
             followed = await self._follow(event)
             if followed is not None:
-                seq = None if since is None else await self._resume(followed, since)
+                seq = await self._resume(followed, since)
                 subscriber = Subscription(self, followed, seq)
                 followed.subscribers.add(subscriber)
                 followed.used = self.clock()
@@ -286,9 +286,11 @@ class Live:
             self._wanted.set()
         return followed
 
-    async def _resume(self, followed: Followed, since: int) -> int | None:
+    async def _resume(self, followed: Followed, since: int | None) -> int | None:
         """That number, if one can go on from it."""
         feed = followed.feed
+        if since is None:
+            return None
         if since > feed.last:
             # Told by another process that has read more than this one, or by nobody.
             head = (await self._shop.store.heads()).get(feed.event, 0)
@@ -298,8 +300,10 @@ class Live:
         async with followed.filling:
             missing = feed.first - 1 - since
             if missing > 0:
-                entries = await self._shop.store.log(feed.event, since, missing)
-                feed.prepend(entries)
+                feed.prepend(await self._shop.store.log(feed.event, since, missing))
+                self._trim()
+            if feed.pools is None:
+                await self._count(followed)
         return since  # if the ring does not reach it after all, its first frame is a snapshot
 
     # The reader
@@ -324,38 +328,93 @@ class Live:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _until_moved(self) -> None:
-        now = self.clock()
-        moved = [each.due for each in self._events.values() if each.feed.head > each.feed.last]
-        if moved:
-            await asyncio.sleep(max(TICK_SECONDS, min(moved) - now))
+        began = self.clock()
+        due = [each.due for each in self._events.values() if each.feed.behind]
+        if due:
+            await asyncio.sleep(max(TICK_SECONDS, min(due) - began))
         else:
             await self._shop.store.wake(POLL_SECONDS)
             # Events that nobody watches move too.
-            await asyncio.sleep(max(0.0, now + TICK_SECONDS - self.clock()))
+            await asyncio.sleep(max(0.0, began + TICK_SECONDS - self.clock()))
 
     async def tick(self) -> None:
-        """Reads what is new, and tells it, of every event whose turn it is."""
+        """Reads what is new of every event whose turn it is, and tells it."""
+        self._tidy(self.clock())
+        events = list(self._events.values())
         heads = await self._shop.store.heads()
-        for followed in list(self._events.values()):
+        for followed in events:
             feed = followed.feed
-            now = self.clock()
-            for subscriber in list(followed.subscribers):
-                if subscriber.idle_since is not None:
-                    if now - subscriber.idle_since > STALLED_SECONDS:
-                        subscriber.cut()
+            if feed.event not in heads:
+                self._lost(followed)
+                continue
+            feed.head = heads[feed.event]
+            if feed.behind and self.clock() >= followed.due:
+                with contextlib.suppress(Gone):
+                    await self._read(feed)
+                    await self._tell(followed)
+
+    def _tidy(self, now: float) -> None:
+        if now < self._tidied + TIDY_SECONDS:
+            return
+        self._tidied = now
+        for subscriber in self._all():
+            idle_since = subscriber.idle_since
+            if idle_since is not None and now - idle_since > STALLED_SECONDS:
+                subscriber.cut()
+        for event, followed in list(self._events.items()):
             if not followed.subscribers and now - followed.used > FORGET_SECONDS:
-                del self._events[feed.event]
-                continue
-            head = heads.get(feed.event)
-            if head is None:
-                # Unless it was created after the look at the heads.
-                if await self._shop.event(feed.event) is None:
-                    self._lost(followed)
-                continue
-            if head < feed.last:
-                # Unless more was read meanwhile than there was at that look.
-                head = (await self._shop.store.heads()).get(feed.event, 0)
-            feed.head = head
-            if head != feed.last and now >= followed.due:
-                await self._read(followed)
-                await self._tell(followed)
+                del self._events[event]
+
+    async def _read(self, feed: Feed) -> None:
+        head = feed.head
+        if not 0 <= head - feed.last <= FACTS_MAX:
+            # The log lost facts, or there are more new ones than anybody wants to hear of.
+            feed.restart(head)
+        while feed.last < head:
+            page = await self._shop.store.log(feed.event, feed.last, PAGE)
+            if not page or not feed.append(page):
+                feed.restart(head)
+        self._trim()
+
+    def _trim(self) -> None:
+        feeds = [followed.feed for followed in self._events.values()]
+        while (excess := sum(map(len, feeds)) - FACTS_MAX) > 0:
+            longest = max(feeds, key=len)
+            longest.drop(min(excess, len(longest) // 2 + 1))
+
+    async def _tell(self, followed: Followed) -> None:
+        feed = followed.feed
+        began = self.clock()
+        pools, relaid = feed.untold()
+        if relaid:
+            feed.hidden = (await self._look(followed)).hidden
+        if pools or relaid:
+            await self._count(followed)
+        feed.publish()
+        for nth, subscriber in enumerate(list(followed.subscribers), 1):
+            subscriber.wake()
+            if nth % SLICE == 0:
+                await asyncio.sleep(0)
+        rest = min(REST * (self.clock() - began), REST_SECONDS_MAX)
+        followed.due = began + max(FRAME_SECONDS, rest)
+
+    async def _count(self, followed: Followed) -> None:
+        pools = await self._charts.stock(followed.feed.event)
+        if pools is None:
+            self._lost(followed)
+            raise Gone
+        followed.feed.pools = pools
+
+    def _lost(self, followed: Followed) -> None:
+        """There is no such event any more."""
+        if self._events.get(followed.feed.event) is followed:
+            del self._events[followed.feed.event]
+        _end(followed.subscribers, Gone())
+
+    def _all(self) -> list[Subscription]:
+        return [each for followed in self._events.values() for each in followed.subscribers]
+
+
+def _end(subscribers: Iterable[Subscription], why: Ended) -> None:
+    for subscriber in list(subscribers):
+        subscriber.end(why)

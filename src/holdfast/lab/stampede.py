@@ -12,7 +12,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -32,6 +32,8 @@ ROW_SEATS = 100
 
 Seats = int | Sequence[str]
 """Which seats a crowd wants: the first so many of the event's map, or these."""
+Buy = Callable[[str, str], Awaitable[bool]]
+"""A buyer asks for a seat, and buys it if he gets it: whether he did."""
 
 
 class Tally(msgspec.Struct):
@@ -74,7 +76,7 @@ class Found(msgspec.Struct, frozen=True):
     oversold: int
 
 
-def house(event: str, seats: int) -> dict[str, object]:
+def house(event: str, seats: int, price: int = 1000) -> dict[str, object]:
     """The description of an event with that many seats and nothing else."""
     plans = [
         {
@@ -86,7 +88,7 @@ def house(event: str, seats: int) -> dict[str, object]:
         }
         for n in range(seats)
     ]
-    return {"id": event, "name": "Stampede", "prices": {"seat": 1000}, "seats": plans}
+    return {"id": event, "name": "Stampede", "prices": {"seat": price}, "seats": plans}
 
 
 async def wanted(shop: Holdfast, event: str, seats: Seats) -> Sequence[str]:
@@ -114,13 +116,33 @@ async def stampede(
     A buyer who meets an error is counted and the others go on. `on_progress` is called now and
     then, and at the end, with the tally as it stands.
     """
-    crowd = _Crowd(shop, event, await wanted(shop, event, seats), on_progress)
-    waiting = min(len(buyers), WAITING_MAX, shop.settings.lane_max)
+
+    async def buy(buyer: str, seat: str) -> bool:
+        match await shop.place_hold(event, buyer=buyer, seats=[seat]):
+            case Placed(hold):
+                answer = await shop.confirm_hold(hold.id, buyer=buyer)
+                return isinstance(answer, Confirmed)
+            case Refused():
+                return False
+
+    names = await wanted(shop, event, seats)
+    return await rush(buy, buyers, names, min(WAITING_MAX, shop.settings.lane_max), on_progress)
+
+
+async def rush(
+    buy: Buy,
+    buyers: range,
+    seats: Sequence[str],
+    waiting: int,
+    on_progress: Callable[[Tally], None] | None = None,
+) -> Tally:
+    """The crowd itself, whatever it buys from; no more than `waiting` wait at a time."""
+    crowd = _Crowd(buy, seats, on_progress)
     numbers = iter(buyers)
     crowd.tally.began_us = _now_us()
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(waiting):
-            tasks.create_task(crowd.buy(numbers))
+        for _ in range(min(len(buyers), waiting)):
+            tasks.create_task(crowd.serve(numbers))
     crowd.tally.ended_us = _now_us()
     if on_progress:
         on_progress(crowd.tally)
@@ -129,25 +151,20 @@ async def stampede(
 
 class _Crowd:
     def __init__(
-        self,
-        shop: Holdfast,
-        event: str,
-        seats: Sequence[str],
-        on_progress: Callable[[Tally], None] | None,
+        self, buy: Buy, seats: Sequence[str], on_progress: Callable[[Tally], None] | None
     ) -> None:
         self.tally = Tally(began_us=_now_us())
-        self._shop = shop
-        self._event = event
+        self._buy = buy
         self._seats = seats
         self._on_progress = on_progress
 
-    async def buy(self, numbers: Iterator[int]) -> None:
+    async def serve(self, numbers: Iterator[int]) -> None:
         """One after the other, the buyers that nobody else serves."""
         tally = self.tally
         for number in numbers:
             asked_us = _now_us()
             try:
-                if await self._sold(f"buyer-{number}", self._seats[number % len(self._seats)]):
+                if await self._buy(f"buyer-{number}", self._seats[number % len(self._seats)]):
                     tally.sold += 1
                 else:
                     tally.rejected += 1
@@ -157,14 +174,6 @@ class _Crowd:
             tally.latencies_us.append(tally.ended_us - asked_us)
             if self._on_progress and tally.answered % PROGRESS_EVERY == 0:
                 self._on_progress(tally)
-
-    async def _sold(self, buyer: str, seat: str) -> bool:
-        match await self._shop.place_hold(self._event, buyer=buyer, seats=[seat]):
-            case Placed(hold):
-                answer = await self._shop.confirm_hold(hold.id, buyer=buyer)
-                return isinstance(answer, Confirmed)
-            case Refused():
-                return False
 
     def _fail(self, trouble: Exception) -> None:
         errors = self.tally.errors
@@ -193,8 +202,12 @@ async def count(store: Store, event: str, seats: Seats) -> Found:
     else:
         owners = Counter({seat: owners[seat] for seat in seats})
         sold, offered = owners.total(), len(seats)
-    twice = sum(each - 1 for each in owners.values() if each > 1)
-    return Found(sold=sold, oversold=max(twice, sold - offered, 0))
+    return Found(sold=sold, oversold=max(sold_twice(owners), sold - offered, 0))
+
+
+def sold_twice(owners: Counter[str]) -> int:
+    """Owners that seats have beyond their first."""
+    return sum(each - 1 for each in owners.values() if each > 1)
 
 
 def merged(tallies: Sequence[Tally]) -> Tally:
