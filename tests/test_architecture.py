@@ -29,6 +29,7 @@ DRIVERS = {
     "apsw": "stores.sqlite",
     "asyncpg": "stores.postgres",
     "aiomysql": "stores.mysql",
+    "aiohttp": "client",
 }
 # Hands out addresses of stores; everybody else asks it.
 WIRING = {"wiring"}

@@ -1,6 +1,6 @@
 """The Falcon application: from a request to its handler, and from what happened to an answer."""
 
-import asyncio
+import itertools
 import logging
 import re
 import time
@@ -9,8 +9,10 @@ from typing import Any
 
 import falcon
 import falcon.asgi
+import msgspec
 
-from holdfast.api import buyers, documentation, events, holds, orders, system
+from holdfast.api import buyers, documentation, events, holds, live, orders, system, wire
+from holdfast.api.arriving import ARRIVING, Arriving, CutShort, TooLong
 from holdfast.api.callers import UNAUTHORIZED, Caller, Stranger, address_of
 from holdfast.api.calls import Call, Reply
 from holdfast.api.keys import Key, Role
@@ -29,6 +31,7 @@ from holdfast.ids import Ids
 ROUTES: list[Route] = [
     *events.ROUTES,
     *holds.ROUTES,
+    *live.ROUTES,
     *orders.ROUTES,
     *buyers.ROUTES,
     *system.ROUTES,
@@ -36,6 +39,7 @@ ROUTES: list[Route] = [
 ROUTES += documentation.routes(ROUTES)
 
 JSON = "application/json"
+WEBSOCKET = "WEBSOCKET"
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,64}")
 RETRY_SOON = {"Retry-After": "1"}
 SLOW_SECONDS = 1.0
@@ -51,33 +55,6 @@ PREFLIGHT = {
 }
 
 log = logging.getLogger("holdfast.api")
-
-
-class Arriving:
-    """What of a request is still to come. Falcon waits for the first of it before it looks at the
-    head, for as long as the sender likes: it is told at once that there may be more, so that only
-    who wants a body waits for it, and no longer than he may."""
-
-    __slots__ = ("_begun", "_receive", "cut")
-
-    def __init__(self, receive: Any) -> None:
-        self._receive = receive
-        self._begun = False
-        self.cut = False
-        """Whether it ended before its end."""
-
-    async def __call__(self) -> Any:  # an event of ASGI
-        if not self._begun:
-            self._begun = True
-            return MORE
-        event = await self._receive()
-        if event["type"] == "http.disconnect":
-            self.cut = True
-        return event
-
-
-MORE = {"type": "http.request", "body": b"", "more_body": True}
-ARRIVING = "holdfast.arriving"
 
 
 class App(falcon.asgi.App):  # type: ignore[type-arg]
@@ -96,20 +73,35 @@ def make_app(service: Service) -> "falcon.asgi.App[Any, Any]":
     by_path: dict[str, list[Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, []).append(route)
-    ids = Ids()
+    numbers = Numbers()
     for path, routes in by_path.items():
-        app.add_route(path, _resource(service, routes, ids))
+        app.add_route(path, _resource(service, routes, numbers))
+    # Whoever serves a socket also hears it: Falcon need not keep what it says.
+    app.ws_options.max_receive_queue = 0
     app.add_error_handler(falcon.HTTPError, _falcon_error)
     app.add_error_handler(Exception, _our_fault)
     return app
 
 
-def _resource(service: Service, routes: list[Route], ids: Ids) -> object:
+class Numbers:
+    """Requests are told apart by a number, after what tells processes apart."""
+
+    def __init__(self) -> None:
+        self._prefix = f"{Ids().new()}-"
+        self._count = itertools.count(1)
+
+    def next(self) -> str:
+        return f"{self._prefix}{next(self._count)}"
+
+
+def _resource(service: Service, routes: list[Route], numbers: Numbers) -> object:
     """What Falcon wants: an object with a method for each verb."""
-    verbs: dict[str, Any] = {
-        f"on_{route.method.lower()}": _responder(Endpoint(service, route, ids)) for route in routes
-    }
-    verbs["on_options"] = _responder(Preflight(service, [route.method for route in routes]))
+    verbs: dict[str, Any] = {}
+    for route in routes:
+        kind = Socket if route.method == WEBSOCKET else Endpoint
+        verbs[f"on_{route.method.lower()}"] = _responder(kind(service, route, numbers))
+    if methods := [route.method for route in routes if route.method != WEBSOCKET]:
+        verbs["on_options"] = _responder(Preflight(service, methods))
     return type("Resource", (), verbs)()
 
 
@@ -125,22 +117,31 @@ def _responder(endpoint: Any) -> Any:  # an Endpoint or the like, as a method
 class Endpoint:
     """One route: who may call, within which limits, and every way in which a call can end."""
 
-    def __init__(self, service: Service, route: Route, ids: Ids) -> None:
+    def __init__(self, service: Service, route: Route, numbers: "Numbers") -> None:
         self._service = service
         self._route = route
         self._name = route.name
-        self._ids = ids
+        self._numbers = numbers
         self._max = service.settings.requests_max
         self._has_body = route.body is not None
 
     async def respond(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, params: dict[str, str]
     ) -> None:
+        extra: dict[str, str] = {}
+        answer, request_id = await self._handle(req, params, extra)
+        _send(resp, answer, extra, request_id)
+        if answer.stream is not None:
+            resp.stream = answer.stream(req.scope[ARRIVING])
+
+    async def _handle(
+        self, req: falcon.asgi.Request, params: dict[str, str], extra: dict[str, str]
+    ) -> tuple[Reply, str]:
+        """The answer, whatever happened, and the number of the call; `extra` gets its headers."""
         began = time.perf_counter()
         service = self._service
         headers: dict[bytes, bytes] = dict(req.scope["headers"])
         request_id = self._request_id(headers)
-        extra: dict[str, str] = {}
         service.in_hand += 1
         try:
             if service.in_hand > self._max:
@@ -150,19 +151,19 @@ class Endpoint:
             answer = _ended(trouble, self._route, request_id)
         finally:
             service.in_hand -= 1
-        _send(resp, answer, extra, request_id)
         seconds = time.perf_counter() - began
         service.metrics.answered(self._name, answer.status, seconds)
         if service.traces is not None:
             service.traces.request(self._route, answer.status, seconds, headers, request_id)
         if answer.status >= 500 or seconds > SLOW_SECONDS or service.settings.access_log:
             _note(self._route, answer.status, seconds, request_id)
+        return answer, request_id
 
     def _request_id(self, headers: Mapping[bytes, bytes]) -> str:
         given = headers.get(b"x-request-id")
         if given is not None and REQUEST_ID.fullmatch(given):
             return given.decode()
-        return self._ids.new()
+        return self._numbers.next()
 
     async def _answer(
         self,
@@ -179,8 +180,9 @@ class Endpoint:
         caller = NOBODY
         address = ""
         if route.roles:
+            known = service.callers.known(headers)
             try:
-                caller = await self._identify(headers, req, query_string)
+                caller = known or await self._identify(headers, req, query_string)
             except Stranger as stranger:
                 # The page that called has to be able to read why.
                 _allow_origin(stranger.key, headers, extra)
@@ -229,15 +231,45 @@ class Endpoint:
             if length > most:
                 raise _too_large(most)
         try:
-            async with asyncio.timeout(self._service.settings.body_seconds):
-                body = await req.stream.read(most + 1)
+            body = await self._service.patience.read(req.scope[ARRIVING], most)
         except TimeoutError:
             raise Problem(408, "too_slow", "the body did not come in time") from None
-        if len(body) > most:
-            raise _too_large(most)
-        if length > len(body) or req.scope[ARRIVING].cut:
-            raise Problem(400, "bad_request", "the body ended early")
+        except TooLong:
+            raise _too_large(most) from None
+        except CutShort:
+            raise _cut_short() from None
+        if length > len(body):
+            raise _cut_short()
         return body
+
+
+class Socket(Endpoint):
+    """A route of WebSockets: whoever is refused is told so by the code it is closed with, 4000 and
+    the status that any other call would get."""
+
+    async def respond(  # type: ignore[override]
+        self, req: falcon.asgi.Request, socket: falcon.asgi.WebSocket, params: dict[str, str]
+    ) -> None:
+        answer, request_id = await self._handle(req, params, {})
+        try:
+            if answer.stream is not None:
+                await answer.stream(socket)
+            else:
+                # Codes are for those who were let in: before that, all one can say is 403.
+                await socket.accept()
+                await socket.close(*_closing(answer))
+        except falcon.WebSocketDisconnected:
+            pass
+        except Exception as trouble:
+            await socket.close(*_closing(_ended(trouble, self._route, request_id)))
+
+
+def _closing(answer: Reply) -> tuple[int, str]:
+    """The code and the reason for a refusal; a reason may have 123 bytes."""
+    problem = msgspec.json.decode(answer.body, type=wire.Problem)
+    code = {500: 1011, 503: 1013}.get(problem.status, 4000 + problem.status)
+    reason = f"{problem.reason}: {problem.detail}".encode()[:123]
+    return code, reason.decode(errors="ignore")
 
 
 class Preflight:
@@ -270,7 +302,8 @@ def _send(
 ) -> None:
     resp.status = answer.status
     if answer.body or answer.status not in (204, 304):
-        resp.data = answer.body
+        if answer.stream is None:
+            resp.data = answer.body
         resp.content_type = answer.content_type or (CONTENT_TYPE if answer.status >= 400 else JSON)
     resp.set_header("X-Request-Id", request_id)
     if extra:
@@ -321,6 +354,10 @@ def _note(route: Route, status: int, seconds: float, request_id: str) -> None:
     )
 
 
+def _cut_short() -> Problem:
+    return Problem(400, "bad_request", "the body ended early")
+
+
 def _too_large(most: int) -> Problem:
     return Problem(413, "too_large", f"a body of this call may have {most} bytes")
 
@@ -352,6 +389,7 @@ async def _falcon_error(
     resp: falcon.asgi.Response,
     error: falcon.HTTPError,
     params: dict[str, Any],
+    ws: falcon.asgi.WebSocket | None = None,
 ) -> None:
     """No such path, no such method: what Falcon itself refuses."""
     status = error.status_code
@@ -363,6 +401,10 @@ async def _falcon_error(
     problem = Problem(
         status, words.get(status, "bad_request"), detail.get(status, error.title or "bad request")
     )
+    if ws is not None:
+        await ws.accept()
+        await ws.close(*_closing(Reply(status, problem.body())))
+        return
     resp.status = status
     resp.data = problem.body()
     resp.content_type = CONTENT_TYPE

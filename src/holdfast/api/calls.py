@@ -32,6 +32,9 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] | None = None
     content_type: str | None = None
     """Else JSON, or a problem from 400 on."""
+    stream: Callable[[Any], Any] | None = None
+    """What goes on after the answer has begun: given how the caller is heard (a WebSocket: the
+    socket), the parts of the body as they come (a WebSocket: the talk)."""
 
 
 class Call:

@@ -3,6 +3,8 @@
 import hashlib
 from typing import Any
 
+import msgspec
+
 from holdfast.api import wire
 from holdfast.api.callers import UNAUTHORIZED
 from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
@@ -12,7 +14,7 @@ from holdfast.api.service import Service
 from holdfast.domain import limits
 from holdfast.domain.asks import read_ask
 from holdfast.domain.commands import Command
-from holdfast.domain.faults import Faults
+from holdfast.domain.faults import Faults, is_label
 from holdfast.domain.limits import CALLER_ID
 from holdfast.domain.model import Ask, Hold
 from holdfast.domain.outcomes import (
@@ -56,16 +58,9 @@ async def place(service: Service, call: Call) -> Reply:
     event = call.params["event"]
     wanted: wire.Ask = ASK.decode(call.body)
     buyer = _buyer(call, wanted)
-    faults = Faults()
-    ask = _ask(faults, wanted)
-    if wanted.id is not None:
-        faults.caller_id("id", wanted.id)
-    if buyer is None:
-        faults.add("buyer", "is missing: for whom the hold is")
-    else:
-        faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
-    if faults.found or buyer is None:
-        raise invalid(faults.found)
+    ask = _simple_ask(wanted)
+    if ask is None or buyer is None or not is_label(buyer, limits.BUYER_CHARS_MAX):
+        ask, buyer = _checked_ask(wanted, buyer)
     if not is_event_id(event):
         return refused(Refused(Reason.UNKNOWN_EVENT, event))
     key = call.idempotency_key()
@@ -114,14 +109,29 @@ def own_buyer(call: Call) -> str:
     return call.caller.buyer
 
 
-def _ask(faults: Faults, wanted: wire.Ask) -> Ask:
+def _simple_ask(wanted: wire.Ask) -> Ask | None:
+    """Named seats and nothing else, as nearly always; None where there is more to look at."""
+    seats = wanted.seats
+    if not seats or wanted.best or wanted.pools or wanted.channels or wanted.id is not None:
+        return None
+    right = all(map(is_label, seats)) and len(set(seats)) == len(seats)
+    return Ask(seats=tuple(seats)) if right else None
+
+
+def _checked_ask(wanted: wire.Ask, buyer: str | None) -> tuple[Ask, str]:
     """The types are right already; what is left is what no type can say."""
-    best = [vars_of(each) for each in wanted.best] or None
-    return read_ask(faults, wanted.seats, best, wanted.pools or None, wanted.channels or ())
-
-
-def vars_of(best: wire.Best) -> dict[str, Any]:
-    return {name: getattr(best, name) for name in best.__struct_fields__}
+    faults = Faults()
+    best = [msgspec.structs.asdict(each) for each in wanted.best] or None
+    ask = read_ask(faults, wanted.seats, best, wanted.pools or None, wanted.channels or ())
+    if wanted.id is not None:
+        faults.caller_id("id", wanted.id)
+    if buyer is None:
+        faults.add("buyer", "is missing: for whom the hold is")
+    else:
+        faults.label("buyer", buyer, limits.BUYER_CHARS_MAX)
+    if faults.found or buyer is None:
+        raise invalid(faults.found)
+    return ask, buyer
 
 
 def _scoped(buyer: str, id: str) -> str:

@@ -69,6 +69,8 @@ class Keys:
         self._keys: dict[str, Key] = {}
         self._task: asyncio.Task[None] | None = None
         self._looked = 0.0
+        self.reads = 1
+        """Grows whenever what is known of keys may have changed."""
 
     async def open(self) -> None:
         await self.read()
@@ -83,6 +85,7 @@ class Keys:
     async def read(self) -> None:
         documents, _ = await self._store.documents(KIND)
         self._keys = {key.id: key for key in map(_to_key, documents)}
+        self.reads += 1
 
     async def _follow(self) -> None:
         while True:
@@ -163,6 +166,7 @@ class Keys:
                     body = _encode(key).decode()
                     await self._store.put(Document(KIND, key.id, document.version + 1, body))
                 self._keys[key.id] = key
+                self.reads += 1
                 return key
         return None
 

@@ -54,6 +54,11 @@ REQUEST_HEADERS: dict[str, Json] = {
         "description": "The ETag of what you have: 304 if it has not changed.",
         "schema": {"type": "string"},
     },
+    "Last-Event-ID": {
+        "description": "The number of the last event you have; browsers send it by themselves when "
+        "they connect again. Goes before `since`.",
+        "schema": {"type": "string"},
+    },
 }
 
 RESPONSE_HEADERS: dict[str, Json] = {

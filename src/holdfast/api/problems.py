@@ -4,6 +4,7 @@ A refusal is a value that handlers return. A `Problem` is raised, for what ends 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -11,6 +12,8 @@ from holdfast.api import wire
 from holdfast.domain.faults import Fault
 from holdfast.domain.outcomes import Reason, Refused
 
+REFUSALS_MAX = 1_000
+"""Written once, as long as they are given again and again: thousands lose the same seat."""
 CONTENT_TYPE = "application/problem+json"
 
 STATUS = {
@@ -80,6 +83,7 @@ def kind(reason: str) -> str:
     return f"/docs#{reason}"
 
 
+@lru_cache(REFUSALS_MAX)
 def refusal(no: Refused, reason: str | None = None) -> tuple[int, bytes]:
     """Status and body of a refusal; `reason` where HTTP has another word for it."""
     status = STATUS.get(no.reason, 409)

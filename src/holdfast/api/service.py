@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import Self
 
+from holdfast.api.arriving import Patience
 from holdfast.api.callers import Callers, read_networks
 from holdfast.api.charts import Charts
 from holdfast.api.keys import Keys, deployment_secret
@@ -33,6 +34,7 @@ class Service:
         self.charts = Charts(shop)
         self.live = Live(shop, self.charts)
         self.in_hand = 0
+        self.patience = Patience(self.settings.body_seconds)
         self.draining = False
         try:
             self.trusted = read_networks(self.settings.trusted_proxies)
@@ -52,12 +54,19 @@ class Service:
         self.tokens = Tokens(secret)
         self.callers = Callers(self.keys, self.tokens)
         self.live.start()
+        self.patience.start()
         self.metrics.start()
         return self
+
+    async def drain(self) -> None:
+        """Says that this process is about to stop, and ends what would go on for ever."""
+        self.draining = True
+        await self.live.stop()
 
     async def __aexit__(self, *exc: object) -> None:
         try:
             await self.live.stop()
+            await self.patience.stop()
             await self.keys.close()
         finally:
             await self.shop.__aexit__(*exc)

@@ -80,8 +80,8 @@ async def serve(
         os.write(ready, READY)
         os.close(ready)
         await stopping.wait()
+        await service.drain()
         # From here nothing new is accepted, and what was accepted is answered.
-        service.draining = True
         server.stop()  # type: ignore[no-untyped-call]
         await serving
 

@@ -292,8 +292,9 @@ class Client:
 
 
 def _part(id: str) -> str:
-    """One part of a path, whatever is in it."""
-    return quote(id, safe="") if id.strip(".") else "-"
+    """One part of a path, whatever is in it. Servers see an escaped slash as a slash, so it is
+    escaped twice: no id has one, and none shall lead to another call."""
+    return quote(id.replace("/", "%2F"), safe="") if id.strip(".") else "-"
 
 
 def _listed(names: Iterable[str]) -> Any:  # a list, or the text as it is

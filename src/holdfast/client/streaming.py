@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any
 
 from holdfast.client import replies
 from holdfast.client.errors import StreamGap, Unavailable, Unexpected
@@ -25,11 +24,9 @@ class Joint:
         """The frame, unless it brings nothing new. Raises StreamGap when one is missing."""
         match message.type:
             case "snapshot":
-                data = replies.decoded(message.data, dict[str, Any])
-                if not isinstance(data.get("seq"), int):
-                    raise Unexpected("a snapshot came without its number")
-                self.last = data["seq"]
-                return Snapshot(data["seq"], data)
+                snapshot = replies.decoded(message.data, Snapshot)
+                self.last = snapshot.seq
+                return snapshot
             case "changes":
                 changes = replies.decoded(message.data, Changes)
                 return self._joined(changes)

@@ -253,7 +253,10 @@ def _checked_url(url: str) -> str:
     except ValueError:
         fine = False
     if not fine or parts.query or parts.fragment or parts.username is not None:
-        raise SettingsError(f"{url!r} is no address of a service: http://host:port or https://host")
+        shown = url.rpartition("@")[2]  # without a password
+        raise SettingsError(
+            f"{shown!r} is no address of a service: http://host or http://host:port"
+        )
     return url.rstrip("/")
 
 

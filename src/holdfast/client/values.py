@@ -199,16 +199,18 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Everything, as it was when the log had `seq` facts: forget what came before."""
+    """The seat map, as it was when the log had `seq` facts: forget what came before."""
 
     seq: int
-    data: dict[str, Any]
-    """The frame as it came."""
+    seats: list[Seat] = []
+    pools: list[Pool] = []
 
 
 class Changes(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """What changed by the facts `from_` to `to`: pairs of a unit and its state now."""
+    """What the facts from number `from_` to number `to` changed: seats with their states, and what
+    is available now of pools."""
 
     from_: int
     to: int
-    changes: list[tuple[str, Any]]
+    changes: list[tuple[str, str]]
+    pools: dict[str, int] = {}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from holdfast.engine import Holdfast
-from holdfast.errors import HoldfastError, NotOpen, Overloaded
+from holdfast.errors import HoldfastError, Overloaded
 from holdfast.followers.feed import Feed, Frame, snapshot
 
 SUBSCRIBERS_MAX = 10_000
@@ -231,9 +231,10 @@ class Live:
 
     async def subscribe(self, event: str, since: int | None = None) -> Subscription | None:
         """None if there is no such event. With `since` the first frame begins after that number,
-        if what happened since is still at hand; else it is a snapshot. Raises Overloaded."""
+        if what happened since is still at hand; else it is a snapshot. Raises Overloaded, or
+        Stopping."""
         if self._stopping:
-            raise NotOpen("this process is about to stop")
+            raise Stopping
         if self._subscribers >= SUBSCRIBERS_MAX:
             raise Overloaded(RETRY_SECONDS)
         self._subscribers += 1

@@ -1,0 +1,108 @@
+"""What of a request is still to come, read within its time and its length.
+
+Falcon waits for the first of it before it looks at the head, for as long as the sender likes: it is
+told at once that there may be more, so that only who wants a body waits for it.
+"""
+
+import asyncio
+import contextlib
+from typing import Any
+
+LOOK_SECONDS = 0.25
+"""How often those who are late are looked for. A timer for each request would cost more than
+reading most bodies does."""
+
+ARRIVING = "holdfast.arriving"
+"""Where it is in the scope of a request."""
+MORE = {"type": "http.request", "body": b"", "more_body": True}
+
+
+class TooLong(Exception):
+    """More than it may be."""
+
+
+class CutShort(Exception):
+    """It ended before its end."""
+
+
+class Arriving:
+    """Takes the place of ASGI's `receive`."""
+
+    __slots__ = ("_begun", "_receive")
+
+    def __init__(self, receive: Any) -> None:  # ASGI's
+        self._receive = receive
+        self._begun = False
+
+    async def __call__(self) -> Any:  # an event of ASGI
+        if not self._begun:
+            self._begun = True
+            return MORE
+        return await self._receive()
+
+    async def body(self, most: int) -> bytes:
+        """All of it; raises where it is longer than that, or the sender went away."""
+        event = await self._receive()
+        if event["type"] != "http.request":
+            raise CutShort
+        body: bytes = event.get("body") or b""
+        if not event.get("more_body"):
+            if len(body) > most:
+                raise TooLong
+            return body
+        parts, length = [body], len(body)
+        while event.get("more_body"):
+            if length > most:
+                raise TooLong
+            event = await self._receive()
+            if event["type"] != "http.request":
+                raise CutShort
+            parts.append(event.get("body") or b"")
+            length += len(parts[-1])
+        if length > most:
+            raise TooLong
+        return b"".join(parts)
+
+
+class Patience:
+    """Ends the wait of those whose time is up."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._waiting: dict[asyncio.Task[Any], float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def read(self, arriving: Arriving, most: int) -> bytes:
+        """The body; TimeoutError when it does not come."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting[task] = asyncio.get_running_loop().time() + self._seconds
+        try:
+            return await arriving.body(most)
+        except asyncio.CancelledError:
+            if task in self._waiting:
+                raise
+            task.uncancel()
+            raise TimeoutError from None
+        finally:
+            self._waiting.pop(task, None)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(LOOK_SECONDS, self._seconds / 2))
+            now = loop.time()
+            for task, ends in list(self._waiting.items()):
+                if ends < now:
+                    # Whoever finds that he waits no longer was cancelled by us.
+                    del self._waiting[task]
+                    task.cancel()
