@@ -13,37 +13,37 @@ ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 
 
-CHANCE_BYTES = 10
+CHANCE_CHARS = 16
 SUPPLY_IDS = 256
 TIME_SHIFTS = range(40, -1, -10)
-CHANCE_SHIFTS = range(70, -1, -10)
 
 
 class Ids:
-    """48 bits of time and 80 of chance, as ULIDs have them. The time orders, it decides nothing.
+    """48 bits of time, written as ULIDs write them, and 64 of chance. The time orders, it decides
+    nothing.
 
     Chance is drawn from the system for many ids at a time: a call for each would cost more than
     the decision about a seat.
     """
 
     def __init__(self) -> None:
-        self._supply = b""
+        self._supply = ""
         self._used = 0
         self._process = 0
         self._time = 0, _written(0, TIME_SHIFTS)
 
     def new(self) -> str:
-        if self._used == len(self._supply) or self._process != os.getpid():
+        used = self._used
+        if used == len(self._supply) or self._process != os.getpid():
             self._process = os.getpid()  # a fork must not go on with its parent's supply
-            self._supply = os.urandom(CHANCE_BYTES * SUPPLY_IDS)
-            self._used = 0
-        chance = self._supply[self._used : self._used + CHANCE_BYTES]
-        self._used += CHANCE_BYTES
+            self._supply = os.urandom(CHANCE_CHARS // 2 * SUPPLY_IDS).hex().upper()
+            used = 0
+        self._used = used + CHANCE_CHARS
         now, written = self._time
         if now != (now := time.time_ns() // 1_000_000):
             written = _written(now, TIME_SHIFTS)
             self._time = now, written
-        return written + _written(int.from_bytes(chance, "big"), CHANCE_SHIFTS)
+        return written + self._supply[used : used + CHANCE_CHARS]
 
 
 def _written(value: int, shifts: range) -> str:

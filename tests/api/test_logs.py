@@ -194,8 +194,8 @@ def of_request(id: str) -> Callable[[dict[str, Any]], bool]:
 
 
 def order(served: Served, event: str, method: str, seat: str) -> Any:
-    body = {"buyer": "u-1", "seats": [seat]}
-    hold = served.call("POST", f"/v1/events/{event}/holds", body).json()
+    asked = {"buyer": "u-1", "seats": [seat]}
+    hold = served.call("POST", f"/v1/events/{event}/holds", asked).json()
     body = {"hold": hold["id"], "payment": {"method": method}}
     headers = {"Idempotency-Key": f"order-{seat}", "Hold-Token": hold["token"]}
     return served.call("POST", "/v1/orders", body, headers=headers), hold["token"]

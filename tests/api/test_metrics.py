@@ -220,10 +220,25 @@ def check_growth(served: Served, last: Scrape, old: set[int]) -> Scrape:
 def test_the_numbers_on_file_go_when_the_service_does(tmp_path):
     with serving("memory://", cwd=tmp_path) as served:
         (worker,) = children(served)
-        environment = Path(f"/proc/{worker}/environ").read_text().split("\0")
-        folder = Path(dict(each.split("=", 1) for each in environment if each)[FOLDER])
+        folder = folder_of(worker)
         assert list(folder.glob("*.json"))
     assert not folder.exists()
+
+
+def test_they_go_too_when_the_supervisor_is_killed(tmp_path):
+    with serving("memory://", cwd=tmp_path) as served:
+        (worker,) = children(served)
+        folder = folder_of(worker)
+        served.process.kill()
+        ends = time.monotonic() + WAIT_SECONDS_MAX
+        while folder.exists() and time.monotonic() < ends:
+            time.sleep(0.02)
+    assert not folder.exists()
+
+
+def folder_of(worker: int) -> Path:
+    environment = Path(f"/proc/{worker}/environ").read_text().split("\0")
+    return Path(dict(each.split("=", 1) for each in environment if each)[FOLDER])
 
 
 def test_what_the_dead_have_counted_stays_and_how_they_stood_does_not(tmp_path):

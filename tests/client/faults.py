@@ -3,99 +3,107 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-Fault = Callable[[web.Request, Callable[[], Awaitable[web.Response]]], Awaitable[Any]]
-"""What happens to a request instead of passing it on, which the second argument does."""
+DROPPED = ("host", "content-length", "accept-encoding")
+KEPT = ("Content-Type", "Retry-After", "Idempotency-Replayed")
 
 
 class Proxy:
-    """Passes requests on, each after the next fault of `faults`, if there is one."""
+    """Passes requests on; the next one first meets the next of `faults`, if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: aiohttp.ClientSession, target: str) -> None:
         self.url = ""
         self.faults: list[Fault] = []
-        self.seen: list[tuple[str, str, str | None]] = []
-        """Method, path and Idempotency-Key of every request that came."""
+        self.keys: list[str | None] = []
+        """The Idempotency-Key of every request that came."""
+        self.over = asyncio.Event()
+        """The test is."""
+        self._session = session
+        self._target = target
 
-    @property
-    def keys(self) -> list[str | None]:
-        return [key for _, _, key in self.seen]
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.keys.append(request.headers.get("Idempotency-Key"))
+        visit = Visit(self, request, await request.read())
+        if self.faults:
+            return await self.faults.pop(0)(visit) or web.Response(status=500)
+        return await visit.pass_on()
+
+    async def ask(self, request: web.BaseRequest, body: bytes) -> web.Response:
+        headers = {
+            name: text for name, text in request.headers.items() if name.lower() not in DROPPED
+        }
+        url = self._target + request.path_qs
+        async with self._session.request(request.method, url, headers=headers, data=body) as answer:
+            kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
+            return web.Response(status=answer.status, headers=kept, body=await answer.read())
+
+
+class Visit:
+    """One request on its way."""
+
+    def __init__(self, proxy: Proxy, request: web.BaseRequest, body: bytes) -> None:
+        self.proxy = proxy
+        self._request = request
+        self._body = body
+
+    async def pass_on(self) -> web.Response:
+        return await self.proxy.ask(self._request, self._body)
+
+    def cut(self) -> None:
+        assert self._request.transport is not None
+        self._request.transport.abort()
+
+
+Fault = Callable[[Visit], Awaitable[web.Response | None]]
 
 
 @asynccontextmanager
 async def proxy(target: str) -> AsyncIterator[Proxy]:
-    here = Proxy()
-    released = asyncio.Event()
     async with aiohttp.ClientSession() as session:
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            key = request.headers.get("Idempotency-Key")
-            here.seen.append((request.method, request.path, key))
-            body = await request.read()
-
-            async def pass_on() -> web.Response:
-                headers = {
-                    name: value
-                    for name, value in request.headers.items()
-                    if name.lower() not in ("host", "content-length", "accept-encoding")
-                }
-                async with session.request(
-                    request.method, target + request.path_qs, headers=headers, data=body
-                ) as answer:
-                    kept = {
-                        name: value
-                        for name, value in answer.headers.items()
-                        if name.lower()
-                        in ("content-type", "retry-after", "idempotency-replayed", "etag")
-                    }
-                    return web.Response(
-                        status=answer.status, headers=kept, body=await answer.read()
-                    )
-
-            request["released"] = released
-            if here.faults:
-                made = await here.faults.pop(0)(request, pass_on)
-                return made if made is not None else web.Response(status=500)
-            return await pass_on()
-
-        server = web.Server(handle)
-        runner = web.ServerRunner(server)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        here.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield here
-        finally:
-            released.set()
-            await runner.cleanup()
+        here = Proxy(session, target)
+        async with listening(here.handle) as here.url:
+            try:
+                yield here
+            finally:
+                here.over.set()
 
 
-async def done_but_cut(request: web.Request, pass_on: Callable[[], Awaitable[Any]]) -> None:
+@asynccontextmanager
+async def listening(
+    handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+) -> AsyncIterator[str]:
+    """Where a server listens that answers with this."""
+    runner = web.ServerRunner(web.Server(handle), shutdown_timeout=1.0)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def done_but_cut(visit: Visit) -> None:
     """The service did its work; its answer never arrives."""
-    await pass_on()
-    assert request.transport is not None
-    request.transport.abort()
+    await visit.pass_on()
+    visit.cut()
 
 
-async def cut(request: web.Request, pass_on: Callable[[], Awaitable[Any]]) -> None:
+async def cut(visit: Visit) -> None:
     """The connection is lost before the service hears of it."""
-    assert request.transport is not None
-    request.transport.abort()
+    visit.cut()
 
 
-async def done_but_silent(request: web.Request, pass_on: Callable[[], Awaitable[Any]]) -> None:
+async def done_but_silent(visit: Visit) -> None:
     """The service did its work, and the answer is stuck on its way until the test is over."""
-    await pass_on()
-    await request["released"].wait()
+    await visit.pass_on()
+    await visit.proxy.over.wait()
 
 
 def says(status: int, reason: str = "", **headers: str) -> Fault:
-    async def answer(request: web.Request, pass_on: Callable[[], Awaitable[Any]]) -> web.Response:
+    async def answer(visit: Visit) -> web.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return web.json_response({"reason": reason, "detail": reason}, status=status, headers=named)
 
@@ -103,8 +111,8 @@ def says(status: int, reason: str = "", **headers: str) -> Fault:
 
 
 def done_but_says(status: int) -> Fault:
-    async def answer(request: web.Request, pass_on: Callable[[], Awaitable[Any]]) -> web.Response:
-        await pass_on()
+    async def answer(visit: Visit) -> web.Response:
+        await visit.pass_on()
         return web.Response(status=status, text="<html>gateway</html>")
 
     return answer

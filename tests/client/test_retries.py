@@ -20,10 +20,12 @@ from holdfast.client import (
     Refused,
     Released,
     Unavailable,
+    Unexpected,
 )
 from holdfast.client.transport import BACKOFF_SECONDS_MAX, Patience, read_retry_after
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN
+from tests.client.conftest import connect
 from tests.client.faults import (
     Proxy,
     cut,
@@ -45,7 +47,7 @@ async def line(served) -> AsyncIterator[Proxy]:
 
 @pytest.fixture
 async def client(line) -> AsyncIterator[Client]:
-    async with Client(line.url, ADMIN, **QUICK) as client:
+    async with connect(line.url, ADMIN, **QUICK) as client:
         yield client
 
 
@@ -63,7 +65,7 @@ async def test_a_lost_answer_is_asked_for_again_and_one_hold_is_made(
     assert isinstance(placed, Placed)
     assert placed.replayed
     assert holds_of(served, event) == 1
-    assert len(line.seen) == 2
+    assert len(line.keys) == 2
     assert len(set(line.keys)) == 1
     assert line.keys[0]
 
@@ -84,7 +86,7 @@ async def test_without_a_key_two_holds_would_be_made(served, line, event):
 
 async def test_an_answer_that_never_comes_is_given_up_and_asked_for_again(served, line, event):
     line.faults = [done_but_silent]
-    async with Client(line.url, ADMIN, attempt_seconds=0.3, **QUICK) as client:
+    async with connect(line.url, ADMIN, attempt_seconds=0.3, **QUICK) as client:
         placed = await client.place_hold(event, buyer="ann", best=1)
     assert placed.replayed
     assert holds_of(served, event) == 1
@@ -164,22 +166,22 @@ async def test_still_in_progress_is_asked_for_until_it_is_done(line, client, eve
     line.faults = [says(409, "in_progress")] * 5
     assert isinstance(await client.place_hold(event, buyer="ann", best=1), Placed)
     assert len(set(line.keys)) == 1
-    assert len(line.seen) == 6
+    assert len(line.keys) == 6
 
 
 async def test_a_refusal_is_not_asked_for_again(line, client, event):
     await client.place_hold(event, buyer="ann", seats=["A-1-1"])
-    line.seen.clear()
+    line.keys.clear()
     assert isinstance(await client.place_hold(event, buyer="bob", seats=["A-1-1"]), Refused)
-    assert len(line.seen) == 1
+    assert len(line.keys) == 1
 
 
 async def test_too_many_requests_are_spread_while_there_is_time(line, event):
     line.faults = [says(429, "rate_limited", Retry_After="0")] * 5
-    async with Client(line.url, ADMIN, **QUICK) as client:
+    async with connect(line.url, ADMIN, **QUICK) as client:
         assert isinstance(await client.place_hold(event, buyer="ann", best=1), Placed)
     line.faults = [says(429, "address_units", Retry_After="60")]
-    async with Client(line.url, ADMIN, total_seconds=5, **QUICK) as client:
+    async with connect(line.url, ADMIN, total_seconds=5, **QUICK) as client:
         with pytest.raises(RateLimited) as caught:
             await client.place_hold(event, buyer="ann", best=1)
     assert (caught.value.retry_after, caught.value.reason) == (60.0, "address_units")
@@ -189,7 +191,7 @@ async def test_patience_ends_with_the_attempts_and_tells_the_key(line, client, e
     line.faults = [says(503, "store_unavailable")] * 9
     with pytest.raises(Unavailable, match=r"store_unavailable \(tried 3 times\)") as caught:
         await client.place_hold(event, buyer="ann", best=1)
-    assert len(line.seen) == 3
+    assert len(line.keys) == 3
     assert (caught.value.status, caught.value.reason) == (503, "store_unavailable")
     line.faults = []
     key = caught.value.idempotency_key
@@ -202,7 +204,7 @@ async def test_patience_ends_with_the_attempts_and_tells_the_key(line, client, e
 async def test_patience_ends_with_the_time(line, event):
     line.faults = [done_but_silent] * 9
     began = time.monotonic()
-    async with Client(
+    async with connect(
         line.url, ADMIN, attempts=9, attempt_seconds=0.4, total_seconds=1, **QUICK
     ) as client:
         with pytest.raises(Unavailable, match="no answer from"):
@@ -211,19 +213,19 @@ async def test_patience_ends_with_the_time(line, event):
 
 
 async def test_one_attempt_is_one(line, event):
-    async with Client(line.url, ADMIN, attempts=1) as client:
+    async with connect(line.url, ADMIN, attempts=1) as client:
         for fault in (cut, says(503), says(429), says(409, "in_progress")):
             line.faults = [fault]
             with pytest.raises((Unavailable, RateLimited)):
                 await client.place_hold(event, buyer="ann", best=1)
-    assert len(line.seen) == 4
+    assert len(line.keys) == 4
 
 
 async def test_nobody_there_is_one_line():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    async with Client(url, ADMIN, **QUICK) as client:
+    async with connect(url, ADMIN, **QUICK) as client:
         with pytest.raises(Unavailable) as caught:
             await client.events()
     assert str(caught.value) == f"{url} cannot be reached: Connection refused (tried 3 times)"
@@ -231,14 +233,14 @@ async def test_nobody_there_is_one_line():
 
 async def test_a_redirect_is_not_followed_with_the_key(line, client):
     line.faults = [says(307, Location="http://127.0.0.1:1/elsewhere")]
-    with pytest.raises(Exception, match="status 307"):
+    with pytest.raises(Unexpected, match="status 307"):
         await client.events()
-    assert len(line.seen) == 1
+    assert len(line.keys) == 1
 
 
 async def test_no_more_connections_than_allowed(served):
     event = make_event(served)
-    async with Client(served.url, ADMIN, connections=2) as client:
+    async with connect(served.url, ADMIN, connections=2) as client:
         connector = client._transport._session.connector
         assert connector.limit == 2
         assert await client.event(event)

@@ -158,7 +158,9 @@ class Metrics:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        self._write(self._tally())
+        if self._tallies is not None:
+            with contextlib.suppress(OSError):
+                self._tallies.leave(self._tally())
 
     def outcome(self, outcome: Outcome) -> None:
         key = outcome.reason if isinstance(outcome, Refused) else type(outcome)
@@ -293,4 +295,4 @@ def _buckets(bounds: Sequence[float], values: Sequence[float]) -> Iterator[tuple
     reached = 0.0
     for bound, count in zip((*bounds, float("inf")), values[:-1], strict=True):
         reached += count
-        yield floatToGoString(bound), reached
+        yield floatToGoString(bound), reached  # type: ignore[no-untyped-call]
