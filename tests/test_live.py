@@ -61,6 +61,10 @@ def drawn(told: dict[str, Any]) -> tuple[dict[str, str], dict[str, int]]:
     )
 
 
+def span(frame: dict[str, Any]) -> tuple[int, int]:
+    return frame["from"], frame["to"]
+
+
 class Watcher:
     """Does what a page does with the frames, and insists that they join."""
 
@@ -189,7 +193,7 @@ async def test_a_frame_has_only_the_last_state_of_each_seat(world):
     await world.shop.confirm_hold(second.id)
     await world.tick()
     frame = await watcher.frame()
-    assert (frame["from"], frame["to"]) == (2, 5)
+    assert span(frame) == (2, 5)
     assert dict(frame["changes"]) == {"A-1-1": "available", "A-1-2": "sold"}
     assert len(frame["changes"]) == 2
 
@@ -373,7 +377,7 @@ async def test_one_who_comes_back_goes_on_from_his_number(world):
     again = await world.watch(since=1)
     await world.tick()
     frame = await again.frame()
-    assert (frame["from"], frame["to"]) == (2, 3)
+    assert span(frame) == (2, 3)
     assert frame["pools"] == {"floor": 9}
 
 
@@ -385,7 +389,7 @@ async def test_another_process_goes_on_where_the_first_one_ended(world):
     first, second = await other.watch(since=2), await other.watch(since=1)
     await held(world.shop, "cid", seats=["A-1-3"])
     await other.tick()
-    assert [(await first.frame())[name] for name in ("from", "to")] == [3, 4]
+    assert span(await first.frame()) == (3, 4)
     frame = await second.frame()
     assert (frame["from"], frame["to"], frame["pools"]) == (2, 4, {"floor": 9})
 
@@ -399,7 +403,7 @@ async def test_a_number_that_this_process_has_not_read_yet_is_waited_for(world):
     assert ahead.quiet
     await held(world.shop, "cid", seats=["A-1-3"])
     await world.tick()
-    assert [(await ahead.frame())[name] for name in ("from", "to")] == [4, 4]
+    assert span(await ahead.frame()) == (4, 4)
 
 
 @pytest.mark.parametrize("since", [0, 7, 10**17])
@@ -516,13 +520,13 @@ async def test_whoever_takes_no_frame_for_long_is_cut_off(world):
     async def send() -> None:
         try:
             await watcher.subscription.next(1)
-            await sending.wait()  # a socket that nobody reads
+            sending.set()
+            await asyncio.Event().wait()  # a socket that nobody reads
         finally:
             watcher.subscription.close()
 
     task = asyncio.create_task(send())
-    while watcher.subscription._seq is None:
-        await asyncio.sleep(0)
+    await sending.wait()
     never_asked = await world.watch()
     await world.tick(after=live.STALLED_SECONDS + 1)
     with pytest.raises(asyncio.CancelledError):

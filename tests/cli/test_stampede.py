@@ -3,14 +3,21 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast.lab.stampede import Found, Report, Tally, merged, report
+from holdfast.client import ClientError, LogPage
+from holdfast.lab import remote
+from holdfast.lab.stampede import Found, Report, Tally, house, merged, report
+from tests.api.serving import ADMIN, Served, serving
+from tests.client.conftest import connect
 
 KEYS = [
     *("buyers", "seats", "sold", "rejected", "errors", "oversold"),
@@ -134,6 +141,134 @@ def test_an_interrupt_is_quiet_and_still_closes_the_event(tmp_path, processes):
 
     (event,) = json.loads(holdfast(tmp_path, "events", "list", "--json", "--store", store).stdout)
     assert event["state"] == "closed"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served")
+    with serving(f"sqlite:///{folder / 'shop.db'}", cwd=folder) as served:
+        yield served
+
+
+def test_over_http_a_crowd_buys_what_there_is_and_leaves_a_closed_event(tmp_path, served):
+    args = ("--url", served.url, "--key", ADMIN, "--buyers", "200", "--seats", "3")
+    result = stampede(tmp_path, *args)
+    assert list(result) == KEYS
+    assert (result["buyers"], result["seats"], result["sold"]) == (200, 3, 3)
+    assert (result["rejected"], result["errors"], result["oversold"]) == (197, 0, 0)
+    assert 0 < result["p50_ms"] <= result["p99_ms"] <= result["elapsed_ms"]
+    assert result["store"] == served.environment["HOLDFAST_STORE"]
+    assert (result["gate"], result["policy"]) == ("none", "authority")
+    (event,) = served.call("GET", "/v1/events").json()["events"]
+    assert event["id"].startswith("stampede-")
+    assert (event["state"], event["sold"], event["revenue"]) == ("closed", 3, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["HOLDFAST_KEY", "HOLDFAST_ADMIN_KEY"])
+def test_over_http_the_key_may_come_from_the_environment(tmp_path, served, name):
+    args = ("--url", served.url, "--buyers", "5", "--connections", "2")
+    assert stampede(tmp_path, *args, **{name: ADMIN})["sold"] == 1
+
+
+def test_over_http_a_key_that_will_not_do_is_one_line(tmp_path, served):
+    for key, line in (
+        ("wrong", "this API key is unknown or revoked"),
+        (served.key("seller"), "this needs a key of role admin"),
+    ):
+        done = holdfast(tmp_path, "stampede", "--url", served.url, "--key", key)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"holdfast: {line}\n"
+
+
+def test_over_http_nobody_there_is_one_line(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    done = holdfast(tmp_path, "stampede", "--url", url, "--key", "any")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"holdfast: {url} cannot be reached: Connection refused")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (("--store", "memory://"), "--store does not go with --url: the service has its own"),
+        (("--gate", "none"), "--gate does not go with --url: the service has its own"),
+        (("--policy", "gate"), "--policy does not go with --url: the service has its own"),
+        (("--processes", "2"), "--processes does not go with --url: the service has its own"),
+        ((), "--url needs an admin's key: --key KEY, or HOLDFAST_KEY in the environment"),
+    ],
+)
+def test_what_does_not_go_with_a_url_is_one_line(tmp_path, args, line):
+    done = holdfast(tmp_path, "stampede", "--url", "http://127.0.0.1:1", *args)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"holdfast: {line}\n")
+
+
+def test_what_goes_with_a_url_only_is_one_line(tmp_path):
+    done = holdfast(tmp_path, "stampede", "--key", "any")
+    assert (done.returncode, done.stderr) == (2, "holdfast: --key is for --url\n")
+    done = holdfast(tmp_path, "stampede", "--url", "nonsense", "--key", "any")
+    assert done.returncode == 2
+    assert done.stderr.startswith("holdfast: 'nonsense' is no address of a service")
+
+
+def test_over_http_an_interrupt_is_quiet_and_still_closes_the_event(tmp_path, served):
+    def events() -> dict[str, str]:
+        found = served.call("GET", "/v1/events").json()["events"]
+        return {event["id"]: event["state"] for event in found}
+
+    before = events()
+    program = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "holdfast", "stampede", "--buyers", "1000000"),
+            *("--url", served.url, "--key", ADMIN),
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    while not events().keys() - before.keys():
+        assert program.poll() is None
+    os.killpg(program.pid, signal.SIGINT)
+    assert program.communicate(timeout=60) == (b"", b"")
+    assert program.returncode == 130
+    (new,) = events().keys() - before.keys()
+    assert events()[new] == "closed"
+
+
+async def test_over_http_what_was_sold_is_counted_from_the_log_and_compared_with_the_map(served):
+    """The answers are not asked: two owners of one seat are found whatever buyers were told."""
+    id = served.call("POST", "/v1/events", house("counted", 3, price=0)).json()["id"]
+    hold = served.call("POST", f"/v1/events/{id}/holds", {"buyer": "u", "seats": ["S-1", "S-2"]})
+    order = {"hold": hold.json()["id"]}
+    served.call("POST", "/v1/orders", order, headers={"Idempotency-Key": "counted"})
+    async with connect(served.url, ADMIN) as client:
+        assert await remote.count(client, id, 3) == (Found(sold=2, oversold=0), [])
+        assert await remote.count(client, id, 1) == (Found(sold=2, oversold=1), [])
+
+        facts = (await client.log(id)).facts
+        sale = facts[-1]
+        again = replace(sale, sequence=sale.sequence + 1, data={**sale.data, "order": "another"})
+        client.log = pages_of([*facts, again])
+        found, doubts = await remote.count(client, id, 3)
+        assert (found, doubts) == (Found(sold=4, oversold=2), [])
+        client.log = pages_of(facts[:-1])
+        found, doubts = await remote.count(client, id, 3)
+        assert (found.sold, doubts) == (0, ["the log has 0 seats sold, the seat map 2 or others"])
+        client.log = pages_of([facts[0], *facts[2:]])
+        with pytest.raises(ClientError, match="has no fact 2"):
+            await remote.count(client, id, 3)
+
+
+def pages_of(facts: list[Any]) -> Any:
+    async def log(event: str, *, after: int, limit: int) -> LogPage:
+        later = [fact for fact in facts if fact.sequence > after]
+        return LogPage(later[:2], 0)
+
+    return log
 
 
 def test_tallies_of_several_processes_keep_every_latency():

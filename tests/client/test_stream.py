@@ -1,7 +1,7 @@
 """Live frames: the parser by the standard, and a stream that goes on after every loss."""
 
-import asyncio
 import json
+import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator
@@ -21,6 +21,7 @@ from holdfast.client import (
     Unexpected,
 )
 from holdfast.client.sse import Message, Parser
+from tests.api.serving import ADMIN, serving
 from tests.client.faults import listening
 
 QUICK = {"backoff_seconds": 0.001}
@@ -197,52 +198,23 @@ def test_a_message_without_end_is_given_up(monkeypatch):
 
 
 async def test_a_stream_of_the_real_service_survives_its_restart(tmp_path):
-    """Its port is another one then, so a relay stands before it, as a load balancer would."""
-    from tests.api.serving import ADMIN, serving
-
     store = f"sqlite:///{tmp_path / 'shop.db'}"
-    target = {"port": 0}
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            there, to = await asyncio.open_connection("127.0.0.1", target["port"])
-            pumps = [
-                asyncio.create_task(pump(reader, to)),
-                asyncio.create_task(pump(there, writer)),
-            ]
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-            for task in pumps:
-                task.cancel()
-            to.close()
-        except OSError:
-            pass
-        finally:
-            writer.close()
-
-    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        while piece := await source.read(65_536):
-            sink.write(piece)
-
-    server = await asyncio.start_server(relay, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, Client(url, ADMIN) as client:
-        running = serving(store, cwd=tmp_path)
-        served = await asyncio.to_thread(running.__enter__)
-        target["port"] = int(served.url.rpartition(":")[2])
-        plan = {
-            "id": "e1",
-            "prices": {"a": 1},
-            "sections": [{"id": "A", "tier": "a", "rows": 1, "seats_per_row": 5}],
-        }
-        await client.create_event(plan)
-        async with aclosing(client.stream("e1")) as frames:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    plan = {
+        "id": "e1",
+        "prices": {"a": 1},
+        "sections": [{"id": "A", "tier": "a", "rows": 1, "seats_per_row": 5}],
+    }
+    async with Client(f"http://127.0.0.1:{port}", ADMIN) as client:
+        with serving(store, "--port", port, cwd=tmp_path):
+            await client.create_event(plan)
+            frames = client.stream("e1")
             first = await anext(frames)
-            assert isinstance(first, Snapshot)
-            await asyncio.to_thread(running.__exit__, None, None, None)
-
-            running = serving(store, cwd=tmp_path)
-            served = await asyncio.to_thread(running.__enter__)
-            target["port"] = int(served.url.rpartition(":")[2])
+        assert isinstance(first, Snapshot)
+        with serving(store, "--port", port, cwd=tmp_path):
             await client.place_hold("e1", buyer="ann", seats=["A-1-3"])
-            assert await anext(frames) == Changes(first.seq + 1, first.seq + 1, [("A-1-3", "held")])
-        await asyncio.to_thread(running.__exit__, None, None, None)
+            changes = await anext(frames)
+            await frames.aclose()
+        assert changes == Changes(first.seq + 1, first.seq + 1, [("A-1-3", "held")])

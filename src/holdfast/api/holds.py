@@ -198,7 +198,7 @@ async def extend(service: Service, call: Call) -> Reply:
     command = service.shop.clerk.extend_hold(
         event, id, buyer=call.caller.buyer, seconds=asked.seconds, key=call.idempotency_key(id)
     )
-    answer = await _submit(service, command)
+    answer = await _submit(service, command, id)
     if isinstance(answer.outcome, Refused):
         return refused(answer.outcome)
     assert isinstance(answer.outcome, Extended)
@@ -210,7 +210,7 @@ async def release(service: Service, call: Call) -> Reply:
     id = call.params["hold"]
     event = opened(service, call, id)
     command = service.shop.clerk.release_hold(event, id, call.caller.buyer)
-    answer = await _submit(service, command)
+    answer = await _submit(service, command, id)
     if isinstance(answer.outcome, Refused):
         return refused(answer.outcome)
     assert isinstance(answer.outcome, Released)
@@ -222,16 +222,18 @@ async def pay(service: Service, call: Call) -> Reply:
     id = call.params["hold"]
     event = opened(service, call, id)
     command = service.shop.clerk.pay_hold(event, id, call.caller.buyer)
-    answer = await _submit(service, command)
+    answer = await _submit(service, command, id)
     if isinstance(answer.outcome, Refused):
         return refused(answer.outcome)
     assert isinstance(answer.outcome, Paying)
     return reply(200, wire.hold(answer.outcome.hold, answer.now_ms))
 
 
-async def _submit(service: Service, command: Command) -> Answer:
+async def _submit(service: Service, command: Command, hold: str) -> Answer:
     answer = await service.shop.submit(command)
     service.metrics.outcome(answer.outcome)
+    if isinstance(answer.outcome, Refused) and answer.outcome.reason is Reason.UNKNOWN_EVENT:
+        raise unknown(hold)
     return answer
 
 

@@ -267,16 +267,17 @@ def _headers(names: Sequence[str]) -> Json:
 
 
 def _links(kind: Any, routes: Sequence[Route]) -> Json:
-    """What can be done with what was made: every route that has its name as a parameter."""
+    """What can be done with what was made: every route that takes its id."""
     name = kind.__name__.lower()
-    return {
-        route.operation: {
-            "operationId": route.operation,
-            "parameters": {name: "$response.body#/id"},
-        }
-        for route in routes
-        if f"{{{name}}}" in route.path
-    }
+    id = {name: "$response.body#/id"}
+    links: Json = {}
+    for route in routes:
+        if f"{{{name}}}" in route.path:
+            links[route.operation] = {"operationId": route.operation, "parameters": id}
+        elif name in getattr(route.body, "__struct_fields__", ()):
+            body = EXAMPLES[route.body] | id
+            links[route.operation] = {"operationId": route.operation, "requestBody": body}
+    return links
 
 
 def _content(kind: Any, media: str) -> Json:

@@ -226,9 +226,7 @@ class Ask(Strict):
 
     buyer: Buyer | None = None
     id: CallerId | None = None
-    seats: Annotated[
-        list[Label], Meta(max_length=limits.ASK_SEATS_MAX, extra_json_schema=ONCE)
-    ] = []
+    seats: Annotated[list[Label], Meta(extra_json_schema=ONCE)] = []
     best: Annotated[list[Best], Meta(max_length=limits.ASK_BEST_MAX)] = []
     pools: Annotated[dict[Label, Quantity], Meta(max_length=limits.ASK_POOLS_MAX)] = {}
     channels: Annotated[

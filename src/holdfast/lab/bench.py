@@ -20,6 +20,7 @@ from holdfast.errors import SettingsError
 from holdfast.ids import Ids
 from holdfast.lab import baseline
 from holdfast.lab.crowd import run_writers
+from holdfast.lab.http import Http
 from holdfast.settings import Settings
 from holdfast.wiring import make_gate
 
@@ -313,14 +314,21 @@ class Bench:
             await asyncio.gather(*(buyer(f"u{task}") for task in range(TASKS)))
             return holds / (time.perf_counter() - started)
 
+    async def http(self) -> Result:
+        """`holdfast serve` under wrk, against an empty handler on the same server."""
+        self._progress("holds over HTTP")
+        measured = Http(self._url(), self._gate, self._folder, 5 * self._scale)
+        rounds = ROUNDS if self._scale >= 1 else 1
+        return await asyncio.to_thread(measured.measure, rounds)
+
 
 EMBEDDED = ("group_commit", "refusals", "processes", "hot_pool", "best_available")
 DATABASE = (
     *("baskets", "hot_pool", "group_commit", "refusals", "processes", "paced"),
     *("large_event", "best_available"),
 )
-EXTRA = ("long_log", "gate")
-"""Only when asked for: by name, for it writes gigabytes; by naming a gate."""
+EXTRA = ("long_log", "gate", "http")
+"""Only when asked for: by name, for one writes gigabytes and one needs wrk; by naming a gate."""
 
 
 def measurements(store: str | None, gate: str | None) -> tuple[str, ...]:

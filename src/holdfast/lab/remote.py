@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.client import Client, Fact, Refused
 from holdfast.client.errors import Unexpected
-from holdfast.client.replies import Reply, decoded, problem
+from holdfast.client.replies import Reply, decoded, problem, unexpected
 from holdfast.client.transport import Patience, Transport
 from holdfast.domain.limits import LOG_PAGE_MAX
 from holdfast.errors import HoldfastError
@@ -54,11 +54,10 @@ async def stampede(
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     async with patient as client, Transport(url, headers, once, connections) as line:
         system = await client.system()
-        plan = house(event, seats, price=0)
-        created = await client.create_event(plan)
-        if isinstance(created, Refused):
-            raise Unexpected(created.detail, status=created.status, reason=created.reason)
         try:
+            created = await client.create_event(house(event, seats, price=0))
+            if isinstance(created, Refused):
+                raise unexpected(created)
             names = [f"S-{number + 1}" for number in range(seats)]
             tally = await rush(
                 buyer_of(line, event), range(buyers), names, connections, on_progress
@@ -117,7 +116,7 @@ async def count(client: Client, event: str, seats: int) -> tuple[Found, list[str
 async def _page(client: Client, event: str, after: int) -> list[Fact]:
     page = await client.log(event, after=after, limit=LOG_PAGE_MAX)
     if isinstance(page, Refused):
-        raise Unexpected(page.detail, status=page.status, reason=page.reason)
+        raise unexpected(page)
     return page.facts
 
 
