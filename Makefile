@@ -12,7 +12,7 @@ help: ## list the targets
 
 setup: $(STAMP) ## create .venv with the locked dependencies
 
-run: setup ## the demo: 10,000 buyers on five seats, in this terminal
+run: setup ## the demo: an event on sale at http://127.0.0.1:8000
 	@.venv/bin/holdfast demo $(if $(PORT),--port "$(PORT)") $(ARGS)
 
 test: setup services ## format, lint, types, then every test but the soak, on real services

@@ -183,7 +183,6 @@ async def test_whoever_comes_back_misses_no_number(client, event, kind):
         await client.hold(event, seats=["A-1-10"])
         await read(page, frames, lambda: bool(page.numbers))
     for _ in range(3):
-        await client.rush_a_little(event) if hasattr(client, "rush_a_little") else None
         hold = await client.hold(event, best=[{"quantity": 1}], pools={"floor": 1})
         async with client.frames(kind, event, since=page.seq) as frames:
             await client.buy(hold)
@@ -193,3 +192,315 @@ async def test_whoever_comes_back_misses_no_number(client, event, kind):
     log = await client.get(f"/v1/events/{event}/log?after={began}&limit=1000")
     assert page.numbers == [fact["sequence"] for fact in log["facts"]]
     assert (page.seats, page.pools) == drawn(await client.get(f"/v1/events/{event}/seats"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_number_too_old_or_too_new_gets_a_snapshot(client, event, kind):
+    for since in (0, 10**9):
+        page = Page()
+        async with client.frames(kind, event, since=since) as frames:
+            await read(page, frames, lambda page=page: page.snapshots == 1)
+
+
+async def test_since_may_be_in_the_address_and_last_event_id_goes_before_it(client, event):
+    await client.hold(event, seats=["A-1-1"])
+    await client.hold(event, seats=["A-1-2"])
+    path = f"{client.url}/v1/events/{event}/stream?since=1"
+    for headers, first in ((HEADERS, 2), ({**HEADERS, "Last-Event-ID": "2"}, 3)):
+        async with client.http.get(path, headers=headers) as answer:
+            told = json.loads(await anext(server_sent(answer)))
+            assert (told["from"], told["to"]) == (first, 3)
+
+
+async def test_a_stream_is_not_kept_and_says_when_to_come_back(client, event):
+    path = f"{client.url}/v1/events/{event}/stream"
+    async with client.http.get(path, headers=HEADERS) as answer:
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Request-Id"]
+        assert (await answer.content.readuntil(b"\n\n")) == b"retry: 1000\n\n"
+
+
+def test_what_is_wrong_is_said_before_the_stream_begins(served, event):
+    assert served.call("GET", "/v1/events/nothing/stream").json()["reason"] == "unknown_event"
+    assert served.call("GET", f"/v1/events/{event}/stream", key=None).status_code == 401
+    assert served.call("GET", f"/v1/events/{event}/stream", key="wrong").status_code == 401
+    assert served.call("GET", f"/v1/events/{event}/stream?since=x").status_code == 422
+    assert served.call("GET", f"/v1/events/{event}/stream?key={ADMIN}", key=None).status_code == 401
+    assert served.call("GET", f"/v1/events/{event}/live").status_code == 405
+
+
+async def closed_with(client: Client, path: str, **headers: str) -> tuple[int, str]:
+    async with client.http.ws_connect(f"{client.url}{path}", headers=headers) as ws:
+        message = await ws.receive(WAIT_SECONDS)
+        assert message.type is aiohttp.WSMsgType.CLOSE
+        return message.data, message.extra.partition(":")[0]
+
+
+async def test_a_socket_is_closed_with_the_reason(client, event):
+    path = f"/v1/events/{event}/live"
+    assert await closed_with(client, path) == (4401, "unauthorized")
+    assert await closed_with(client, f"{path}?key=wrong") == (4401, "unauthorized")
+    assert await closed_with(client, f"{path}?key={ADMIN}") == (4401, "unauthorized")
+    assert await closed_with(client, f"{path}?since=-1", **HEADERS) == (4422, "invalid")
+    nothing = "/v1/events/nothing/live"
+    assert await closed_with(client, nothing, **HEADERS) == (4404, "unknown_event")
+    assert await closed_with(client, "/v1/nothing", **HEADERS) == (4404, "not_found")
+    assert await closed_with(client, "/healthz", **HEADERS) == (4405, "method_not_allowed")
+
+
+async def test_a_public_key_may_be_in_the_address(client, event, public):
+    path = f"{client.url}/v1/events/{event}"
+    async with client.http.get(f"{path}/stream?key={public}") as answer:
+        assert answer.status == 200
+        assert "RateLimit" in answer.headers
+        assert json.loads(await anext(server_sent(answer)))["type"] == "snapshot"
+    async with client.http.ws_connect(f"{path}/live?key={public}") as ws:
+        assert (await ws.receive_json(timeout=WAIT_SECONDS))["type"] == "snapshot"
+
+
+async def test_a_page_of_an_origin_on_the_key_may_read_the_stream(client, served, event):
+    origin = "https://shop.example"
+    key = served.key("public", "--origin", origin)
+    path = f"{client.url}/v1/events/{event}/stream?key={key}"
+    async with client.http.get(path, headers={"Origin": origin}) as answer:
+        assert answer.headers["Access-Control-Allow-Origin"] == origin
+    async with client.http.get(path, headers={"Origin": "https://other.example"}) as answer:
+        assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+async def test_a_changed_layout_comes_as_a_new_snapshot(client, event):
+    page = Page()
+    async with client.frames("live", event) as frames:
+        await read(page, frames, lambda: page.snapshots == 1)
+        path = f"{client.url}/v1/events/{event}"
+        more = {"seats": [{"id": "BOX-1", "number": 1, "tier": "gold"}]}
+        async with client.http.patch(path, json=more, headers=HEADERS) as answer:
+            assert answer.status == 200
+        await read(page, frames, lambda: page.snapshots == 2)
+    assert page.seats["BOX-1"] == "available"
+
+
+async def test_the_document_has_the_stream_and_not_the_socket(client):
+    paths = (await client.get("/openapi.json"))["paths"]
+    ok = paths["/v1/events/{event}/stream"]["get"]["responses"]["200"]
+    assert list(ok["content"]) == ["text/event-stream"]
+    assert "/v1/events/{event}/live" not in paths
+
+
+# Processes that end, and several of them
+
+
+async def test_stopping_ends_every_stream_within_a_moment(tmp_path):
+    """Also that of a client which does not read."""
+    with serving(f"sqlite:///{tmp_path / 'shop.db'}", cwd=tmp_path) as served:
+        house = [{"id": "A", "tier": "gold", "rows": 200, "seats_per_row": 300}]
+        event = make_event(served, sections=house)
+        client = Client(served.url)
+        async with client.http:
+            deaf = await asyncio.to_thread(unread, served, f"/v1/events/{event}/stream")
+            path = f"{client.url}/v1/events/{event}"
+            sse = await client.http.get(f"{path}/stream", headers=HEADERS)
+            ws = await client.http.ws_connect(f"{path}/live", headers=HEADERS, max_msg_size=0)
+            await anext(server_sent(sse))
+            assert (await ws.receive_json())["type"] == "snapshot"
+            began = time.monotonic()
+            served.process.send_signal(signal.SIGTERM)
+            message = await ws.receive(WAIT_SECONDS)
+            assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1012)
+            assert [frame async for frame in server_sent(sse)] == []
+            assert time.monotonic() - began < 1
+            await asyncio.to_thread(served.process.wait, WAIT_SECONDS)
+            assert time.monotonic() - began < 4
+            sse.close()
+            await ws.close()
+            deaf.close()
+
+
+def unread(served: Served, path: str) -> socket.socket:
+    """A connection that asks and never reads."""
+    host, port = served.url.removeprefix("http://").split(":")
+    deaf = socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.connect((host, int(port)))
+    head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {ADMIN}\r\n\r\n"
+    deaf.sendall(head.encode())
+    assert deaf.recv(12) == b"HTTP/1.1 200"
+    return deaf
+
+
+@pytest.fixture
+def pair(tmp_path) -> Any:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    with serving(url, "--workers", "2", cwd=tmp_path, sqlite_synchronous="NORMAL") as it:
+        yield it
+
+
+async def test_every_worker_tells_what_any_worker_does(pair):
+    event = make_event(pair)
+    clients = [Client(pair.url) for _ in range(6)]  # as many connections, at two workers
+    pages = [Page() for _ in clients]
+
+    async def follow(client: Client, page: Page, kind: str) -> None:
+        async with client.frames(kind, event) as frames:
+            await read(page, frames, lambda: page.seats.get("A-2-10") == "sold")
+
+    following = [
+        asyncio.create_task(follow(client, page, KINDS[nth % 2]))
+        for nth, (client, page) in enumerate(zip(clients, pages, strict=True))
+    ]
+    for nth in range(12):
+        await clients[nth % 6].hold(
+            event, seats=[f"A-1-{nth + 1}"] if nth < 10 else [], pools={"floor": 1}
+        )
+    await clients[0].buy(await clients[0].hold(event, seats=["A-2-10"]))
+    await asyncio.gather(*following)
+    final = drawn(await clients[0].get(f"/v1/events/{event}/seats"))
+    for page, client in zip(pages, clients, strict=True):
+        assert (page.seats, page.pools) == final
+        assert page.snapshots == 1
+        await client.http.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_after_the_death_of_its_worker_a_page_goes_on_from_its_number(pair, kind):
+    event = make_event(pair)
+    page, client = Page(), Client(pair.url)
+    async with client.http:
+        async with client.frames(kind, event) as frames:
+            await read(page, frames, lambda: page.snapshots == 1)
+            began = page.seq
+            await client.hold(event, seats=["A-1-1"])
+            await read(page, frames, lambda: bool(page.numbers))
+            for worker in workers_of(pair):
+                os.kill(worker, signal.SIGKILL)
+            with pytest.raises((aiohttp.ClientError, AssertionError)):
+                await read(page, frames, lambda: False)
+        await asyncio.to_thread(until, lambda: pair.call("GET", "/healthz").ok)
+    client = Client(pair.url)
+    async with client.http:
+        await client.hold(event, seats=["A-1-2"])
+        async with client.frames(kind, event, since=page.seq) as frames:
+            await client.hold(event, seats=["A-1-3"])
+            await read(page, frames, lambda: page.seats["A-1-3"] == "held")
+        log = await client.get(f"/v1/events/{event}/log?after={began}")
+    assert page.snapshots == 1
+    assert page.numbers == [fact["sequence"] for fact in log["facts"]]
+
+
+# A server in this process, to look inside
+
+
+class Inside:
+    def __init__(self, service: Service, client: Client) -> None:
+        self.service = service
+        self.client = client
+
+    async def subscribers(self, number: int) -> None:
+        """Waits until there are so many."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while self.service.live.subscribers != number:  # noqa: ASYNC110 - nothing tells it
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def inside() -> AsyncIterator[Inside]:
+    settings = Settings(store="memory://", admin_key=ADMIN)
+    shop = Holdfast(MemoryStore(), settings, upkeep=False)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        async with Service(shop) as service:
+            await on_sale(shop)
+            server = SharedSocketServer(make_app(service), listener, settings)
+            serves = asyncio.create_task(server.serve())
+            client = Client(f"http://127.0.0.1:{listener.getsockname()[1]}")
+            async with client.http:
+                yield Inside(service, client)
+            await service.drain()
+            server.stop()  # type: ignore[no-untyped-call]
+            await serves
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_client_that_went_away_is_noticed_at_once(inside, kind):
+    for _ in range(3):
+        async with inside.client.frames(kind, E1) as frames:
+            await anext(frames)
+            assert inside.service.live.subscribers == 1
+        await inside.subscribers(0)
+
+
+async def test_a_connection_that_broke_is_noticed_at_once(inside):
+    path = f"{inside.client.url}/v1/events/{E1}"
+    async with inside.client.http.get(f"{path}/stream", headers=HEADERS) as answer:
+        await anext(server_sent(answer))
+        assert answer.connection is not None
+        assert answer.connection.transport is not None
+        answer.connection.transport.abort()
+        await inside.subscribers(0)
+    async with inside.client.http.ws_connect(f"{path}/live", headers=HEADERS) as ws:
+        await ws.receive()
+        transport = ws.get_extra_info("socket")
+        transport.shutdown(socket.SHUT_RDWR)
+        await inside.subscribers(0)
+
+
+async def test_a_quiet_stream_says_that_it_is_still_there(inside, monkeypatch):
+    monkeypatch.setattr(api, "HEARTBEAT_SECONDS", 0.05)
+    path = f"{inside.client.url}/v1/events/{E1}/stream"
+    async with inside.client.http.get(path, headers=HEADERS) as answer:
+        await anext(server_sent(answer))
+        said = await asyncio.wait_for(answer.content.readuntil(b"\n\n"), WAIT_SECONDS)
+    assert said.startswith(b":")
+
+
+async def test_past_the_limit_of_subscribers_the_answer_is_to_try_again(inside, monkeypatch):
+    monkeypatch.setattr(live, "SUBSCRIBERS_MAX", 0)
+    path = f"{inside.client.url}/v1/events/{E1}/stream"
+    async with inside.client.http.get(path, headers=HEADERS) as answer:
+        assert answer.status == 503
+        assert answer.headers["Retry-After"] == "1"
+        assert (await answer.json())["reason"] == "overloaded"
+    found = await closed_with(inside.client, f"/v1/events/{E1}/live", **HEADERS)
+    assert found == (1013, "overloaded")
+
+
+async def test_what_a_client_says_is_dropped_until_it_is_too_much(inside):
+    path = f"{inside.client.url}/v1/events/{E1}/live"
+    async with inside.client.http.ws_connect(path, headers=HEADERS) as ws:
+        assert (await ws.receive_json())["type"] == "snapshot"
+        for _ in range(5):
+            await ws.send_str("hello")
+            await ws.send_bytes(b"hello")
+        await inside.client.hold(E1, seats=["A-1-1"])
+        assert (await ws.receive_json())["type"] == "changes"
+        for _ in range(api.MESSAGES_AT_ONCE_MAX):
+            await ws.send_str("hello")
+        assert (await ws.receive(WAIT_SECONDS)).data == 1008
+    async with inside.client.http.ws_connect(path, headers=HEADERS) as ws:
+        await ws.receive()
+        await ws.send_str("x" * (api.MESSAGE_CHARS_MAX + 1))
+        assert (await ws.receive(WAIT_SECONDS)).data == 1008
+    await inside.subscribers(0)
+
+
+async def test_a_client_that_does_not_read_is_cut_off(inside, monkeypatch):
+    monkeypatch.setattr(live, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(live, "TIDY_SECONDS", 0.05)
+    rows = [{"id": "big", "tier": "gold", "rows": 200, "seats_per_row": 300}]
+    await inside.service.shop.add_capacity(E1, {"sections": rows})
+    for kind in KINDS:
+        async with inside.client.frames(kind, E1) as frames:
+            # It reads the head, and whatever its buffers take, and then no more.
+            await inside.subscribers(1)
+            pause(inside.client)
+            await inside.subscribers(0)
+            del frames
+
+
+def pause(client: Client) -> None:
+    connector = client.http.connector
+    assert isinstance(connector, aiohttp.TCPConnector)
+    for protocol in connector._acquired:
+        assert protocol.transport is not None
+        protocol.transport.pause_reading()  # type: ignore[attr-defined]

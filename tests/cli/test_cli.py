@@ -204,7 +204,7 @@ def test_a_schema_of_the_future_is_one_line_and_exit_code_2(run, tmp_path):
 COMMANDS = [
     *([], ["demo"], ["serve"], ["worker"], ["stampede"], ["migrate"], ["check"], ["repair"]),
     *(["bench"], ["events"], ["keys"]),
-    *(["events", name] for name in ("list", "create", "show", "open", "pause", "close")),
+    *(["events", name] for name in ("list", "create", "show", "map", "open", "pause", "close")),
     *(["keys", name] for name in ("list", "create", "revoke")),
 ]
 

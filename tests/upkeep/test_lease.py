@@ -55,10 +55,13 @@ async def test_leases_of_different_names_do_not_meet(shop):
 async def test_only_the_one_who_has_it_announces(shop):
     """Each of five would look for holds that are due; one does."""
     looked: list[str] = []
+    often = asyncio.Event()
 
     def announcer(name: str) -> Announcer:
         async def due() -> list[str]:
             looked.append(name)
+            if len(looked) >= 10:
+                often.set()
             return []
 
         return Announcer(shop.expire, due, 0.001, Lease(shop.store, "upkeep", name))
@@ -66,15 +69,14 @@ async def test_only_the_one_who_has_it_announces(shop):
     announcers = [announcer(f"holder-{n}") for n in range(5)]
     for each in announcers:
         each.start()
-    while len(looked) < 10:
-        await asyncio.sleep(0.001)
+    await often.wait()
     assert len(set(looked)) == 1
     before = looked[0]
     # The one who has it stops: another takes over, without waiting for its end.
     await announcers[int(before.removeprefix("holder-"))].stop()
     looked.clear()
-    while not looked:
-        await asyncio.sleep(0.001)
+    often.clear()
+    await often.wait()
     for each in announcers:
         await each.stop()
     assert before not in looked

@@ -160,7 +160,7 @@ class Metrics:
                 await self._task
         if self._tallies is not None:
             with contextlib.suppress(OSError):
-                self._tallies.leave(self._tally())
+                self._tallies.write(self._tally())
 
     def outcome(self, outcome: Outcome) -> None:
         key = outcome.reason if isinstance(outcome, Refused) else type(outcome)

@@ -46,7 +46,6 @@ class Tallies:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._parent = os.getppid()
 
     @classmethod
     def make(cls) -> Self:
@@ -60,14 +59,6 @@ class Tallies:
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def leave(self, tally: Tally) -> None:
-        """What a worker counted last. If its supervisor has died nobody will read it, nor remove
-        the folder."""
-        if os.getppid() == self._parent:
-            self.write(tally)
-        else:
-            self.remove()
 
     def write(self, tally: Tally, name: str | None = None) -> None:
         """In place of what this process wrote last, whole or not at all."""

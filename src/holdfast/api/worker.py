@@ -15,6 +15,7 @@ import asyncio
 import gc
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -30,6 +31,7 @@ from granian.server.embed import Server
 from holdfast.api.app import make_app
 from holdfast.api.logs import set_up_logs
 from holdfast.api.service import Service
+from holdfast.api.tallies import Tallies
 from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings, load_settings
@@ -86,6 +88,8 @@ async def serve(
         # From here nothing new is accepted, and what was accepted is answered.
         server.stop()  # type: ignore[no-untyped-call]
         await serving
+    if select.select([parent], [], [], 0)[0] and (tallies := Tallies.of_worker(os.environ)):
+        tallies.remove()  # the supervisor has died, and cannot
 
 
 def _calm() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from holdfast.cli.house import print_house
 from holdfast.cli.shared import (
     REFUSED,
     EventArgument,
@@ -33,7 +34,7 @@ EVENT_FILE_BYTES_MAX = 32 * 1024 * 1024
 """As much as the HTTP API takes for an event."""
 
 app = typer.Typer(
-    help="List, create, show, open, pause and close events.\n\nExample: holdfast events list",
+    help="List, create, show, draw, open, pause and close events.\n\nExample: holdfast events list",
     rich_markup_mode=None,
 )
 
@@ -52,6 +53,23 @@ def list_events(store: StoreOption = None, as_json: JsonOption = False) -> None:
     else:
         columns = ("event", "state", "capacity", "free", "held", "sold", "% sold")
         print_table((*columns, "revenue"), [_row(summary) for summary in summaries])
+
+
+@app.command("map")
+def house(event: EventArgument, store: StoreOption = None) -> None:
+    """Draw the house: which seats are free, held and sold.
+
+    Example: holdfast events map opening-night --store sqlite:///shop.db
+    """
+    seat_map = asyncio.run(_seat_map(store, event))
+    if seat_map is None:
+        raise refused(Refused(Reason.UNKNOWN_EVENT, event))
+    print_house(seat_map)
+
+
+async def _seat_map(store: str | None, event: str) -> SeatMap | None:
+    async with Holdfast.open(store, upkeep=False) as shop:
+        return await shop.seats(event)
 
 
 @app.command()
