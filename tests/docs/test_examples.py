@@ -7,7 +7,8 @@
     ```toml       must parse
     ```text       only looked at
 
-A block after `<!-- file: NAME -->` is also written to that file, for the blocks that follow.
+A block after `<!-- file: NAME -->` is also written to that file, for the blocks that follow. A page
+with `<!-- serve -->` has a service at SERVED, whose admin key is in HOLDFAST_KEY.
 """
 
 import ast
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,11 +32,15 @@ import holdfast
 from holdfast import Created, Holdfast, Reason
 from holdfast.domain import plan
 from holdfast.settings import PREFIX, Settings
+from tests.api.serving import ADMIN, serving
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [page for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))) if page.exists()]
 KINDS = ("python", "console", "json", "toml", "text")
+
+SERVE = "<!-- serve -->"
+SERVED = "http://127.0.0.1:8000"
 
 FENCE = re.compile(r"```(\w*)$")
 FILE = re.compile(r"<!-- file: ([\w.-]+) -->$")
@@ -76,12 +82,25 @@ async def test_every_example_of_a_page_runs(page, tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         monkeypatch.delenv(name)
     names: dict[str, Any] = {"__name__": page.stem}
-    for block in read_blocks(page):
-        try:
-            await run_block(page, block, names)
-        except Exception as failure:
-            failure.add_note(f"in the example at {name_of(page)}:{block.line}")
-            raise
+    with served(page, tmp_path) as url:
+        monkeypatch.setenv(PREFIX + "KEY", ADMIN)
+        for block in read_blocks(page):
+            try:
+                block = block._replace(text=block.text.replace(SERVED, url))
+                await run_block(page, block, names)
+            except Exception as failure:
+                failure.add_note(f"in the example at {name_of(page)}:{block.line}")
+                raise
+
+
+@contextmanager
+def served(page: Path, folder: Path) -> Iterator[str]:
+    """Where the service of the page is, if it has one."""
+    if SERVE not in page.read_text(encoding="utf-8"):
+        yield SERVED
+        return
+    with serving("memory://", cwd=folder) as service:
+        yield service.url
 
 
 async def run_block(page: Path, block: Block, names: dict[str, Any]) -> None:

@@ -73,8 +73,13 @@ async def serve(
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.set)
-    # Without its supervisor a worker would serve for ever, and nobody would know.
-    loop.add_reader(parent, stopping.set)
+
+    def orphaned() -> None:
+        """Without its supervisor a worker would serve for ever, and nobody would know."""
+        loop.remove_reader(parent)
+        stopping.set()
+
+    loop.add_reader(parent, orphaned)
     shop = Holdfast.open(upkeep=upkeep, **msgspec.structs.asdict(settings))
     async with Service(shop) as service:
         server = SharedSocketServer(make_app(service), listener, settings)
