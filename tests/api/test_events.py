@@ -114,16 +114,17 @@ def test_what_no_type_can_say_is_checked_too(served, changes, path):
 
 
 def test_an_event_that_is_not_there(served):
-    for method, path in (
-        ("GET", "/v1/events/nowhere"),
-        ("GET", "/v1/events/nowhere/seats"),
-        ("GET", "/v1/events/nowhere/log"),
-        ("PATCH", "/v1/events/nowhere"),
-        ("POST", "/v1/events/nowhere/holds"),
-    ):
-        body = {"state": "paused"} if method == "PATCH" else None
-        body = {"buyer": "u", "best": [{"quantity": 1}]} if method == "POST" else body
-        assert refusal(served.call(method, path, body)) == (404, "unknown_event")
+    ask = {"buyer": "u", "best": [{"quantity": 1}]}
+    calls: list[tuple[str, str, Any]] = [
+        ("GET", "", None),
+        ("GET", "/seats", None),
+        ("GET", "/log", None),
+        ("PATCH", "", {"state": "paused"}),
+        ("POST", "/holds", ask),
+    ]
+    for method, path, body in calls:
+        answer = served.call(method, f"/v1/events/nowhere{path}", body)
+        assert refusal(answer) == (404, "unknown_event")
 
 
 def test_an_event_may_be_larger_than_other_bodies(served):

@@ -308,7 +308,7 @@ def at_once(
             headers = {"Authorization": f"Bearer {ADMIN}"}
             if keyed:
                 headers["Idempotency-Key"] = f"pair {nth}"
-            body = {"buyer": f"u-{nth}", "pools": {"floor": 1}}
+            body: dict[str, Any] = {"buyer": f"u-{nth}", "pools": {"floor": 1}}
             start.wait(10)
             # A connection of its own, so that either process may get it.
             answers.append(requests.post(url, json=body, headers=headers, timeout=10))

@@ -1,10 +1,12 @@
 """Who may call what, and what everybody else hears: every route, with every kind of caller."""
 
+import socket
 import subprocess
 import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -64,6 +66,7 @@ TABLE = {
     "GET /v1/events/{event}/seats": readers("200"),
     "GET /v1/events/{event}/stats": readers("200"),
     "GET /v1/events/{event}/stream": readers("200"),
+    "WEBSOCKET /v1/events/{event}/live": readers("101"),
     "GET /v1/events/{event}/log": sellers("200"),
     # The body names the buyer of the column `own`: another one may not hold for him.
     "POST /v1/events/{event}/holds": row(NO_BUYER, "201", NOT_ALLOWED, "201", "201", "201"),
@@ -204,6 +207,9 @@ def test_every_caller_hears_what_the_table_says(world, name, caller):
     path = route.path.format(event=world.event, hold=hold["id"], order=order)
     body = BODIES[name](world, buyer, hold) if name in BODIES else None
     headers = headers_of(caller, world, buyer, hold)
+    if route.method == "WEBSOCKET":
+        assert told_live(world.served, path, headers) == TABLE[name][caller]
+        return
     if route.stream:
         with requests.get(world.served.url + path, headers=headers, stream=True, timeout=5) as got:
             answer = got
@@ -213,6 +219,28 @@ def test_every_caller_hears_what_the_table_says(world, name, caller):
     assert said(answer) == TABLE[name][caller]
     assert ("WWW-Authenticate" in answer.headers) == (answer.status_code == 401)
     assert "Set-Cookie" not in answer.headers
+
+
+def told_live(served: Served, path: str, headers: dict[str, str]) -> str:
+    """Of a WebSocket: 101 if it speaks, else what it is closed with, as any other call has it."""
+    address = urlsplit(served.url)
+    lines = [f"GET {path} HTTP/1.1", f"Host: {address.netloc}"]
+    lines += ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
+    lines += ["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    with socket.create_connection((address.hostname, address.port), 5) as line:
+        line.sendall("\r\n".join([*lines, "", ""]).encode())
+        raw = b""
+        while len(frame := raw.partition(b"\r\n\r\n")[2]) < 2 or len(frame) < 2 + frame[1] % 126:
+            more = line.recv(4096)
+            assert more, raw
+            raw += more
+    assert raw.startswith(b"HTTP/1.1 101 ")
+    if frame[0] == 0x81:  # a whole text
+        return "101"
+    assert frame[0] == 0x88  # the end, with a code and a reason
+    code, reason = int.from_bytes(frame[2:4], "big"), frame[4:].decode()
+    return f"{code - 4000} {reason.partition(':')[0]}"
 
 
 def said(answer: requests.Response) -> str:
@@ -475,7 +503,7 @@ def test_a_cap_of_the_event_counts_for_the_public_too(world):
     ann = world.buyer()
     path, tokens = f"/v1/events/{event}/holds", {"Buyer-Token": ann.token}
 
-    def ask(units: int) -> requests.Response:
+    def ask(units: int) -> Any:
         body = {"pools": {"floor": units}}
         return world.served.call("POST", path, body, key=world.public, headers=tokens)
 
@@ -487,7 +515,7 @@ def test_a_cap_of_the_event_counts_for_the_public_too(world):
 
 
 @pytest.fixture(scope="module")
-def shop_key(served) -> str:
+def shop_key(served: Served) -> str:
     return served.key("public", "--origin", SHOP, "--origin", "http://localhost:3000")
 
 

@@ -214,6 +214,18 @@ def test_what_goes_with_a_url_only_is_one_line(tmp_path):
     assert done.stderr.startswith("holdfast: 'nonsense' is no address of a service")
 
 
+def test_over_http_without_its_driver_it_says_what_to_install(tmp_path):
+    program = (
+        "import sys; sys.modules['aiohttp'] = None; from holdfast.cli import main; "
+        "sys.exit(main(['stampede', '--url', 'http://127.0.0.1:1', '--key', 'any']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr == "holdfast: the client needs aiohttp: pip install 'holdfast[client]'\n"
+
+
 def test_over_http_an_interrupt_is_quiet_and_still_closes_the_event(tmp_path, served):
     def events() -> dict[str, str]:
         found = served.call("GET", "/v1/events").json()["events"]

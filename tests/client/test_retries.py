@@ -86,7 +86,7 @@ async def test_without_a_key_two_holds_would_be_made(served, line, event):
 
 async def test_an_answer_that_never_comes_is_given_up_and_asked_for_again(served, line, event):
     line.faults = [done_but_silent]
-    async with connect(line.url, ADMIN, attempt_seconds=0.3, **QUICK) as client:
+    async with connect(line.url, ADMIN, attempt_seconds=1.0, **QUICK) as client:
         placed = await client.place_hold(event, buyer="ann", best=1)
     assert placed.replayed
     assert holds_of(served, event) == 1

@@ -1,14 +1,16 @@
 """What the documentation shows is run: every example of a page, in order, in an empty folder.
 
     ```python     run; `await` at the top level is allowed, and the blocks of a page share names
-    ```console    each `$ holdfast ...` is run and must exit 0; lines below it are its output, in
-                  which `...` stands for anything, and a line of `...` alone for any lines
+    ```console    each `$ command` is run and must exit 0; lines below it are its output, in which
+                  `...` stands for anything, and a line of `...` alone for any lines
     ```json       must parse; after `<!-- file: NAME.json -->` it is an event that can be created
     ```toml       must parse
     ```text       only looked at
 
-A block after `<!-- file: NAME -->` is also written to that file, for the blocks that follow. A page
-with `<!-- serve -->` has a service at SERVED, whose admin key is in HOLDFAST_KEY.
+A block after `<!-- file: NAME -->` is also written to that file, for the blocks that follow; a
+program (NAME.py) is only written, and a command runs it. A page with `<!-- serve -->` has a service
+at SERVED, whose admin key is in HOLDFAST_KEY. The command after `<!-- start -->` itself serves
+there, until the page ends.
 """
 
 import ast
@@ -18,11 +20,14 @@ import json
 import os
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,18 +37,23 @@ import holdfast
 from holdfast import Created, Holdfast, Reason
 from holdfast.domain import plan
 from holdfast.settings import PREFIX, Settings
+from tests import services
 from tests.api.serving import ADMIN, serving
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [page for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))) if page.exists()]
+PAGES = [page for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if page.exists()]
 KINDS = ("python", "console", "json", "toml", "text")
+PROGRAMS = ("holdfast", "python", "curl", "granian")
+WAIT_SECONDS_MAX = 30.0
 
 SERVE = "<!-- serve -->"
+START = "<!-- start -->"
 SERVED = "http://127.0.0.1:8000"
 
 FENCE = re.compile(r"```(\w*)$")
 FILE = re.compile(r"<!-- file: ([\w.-]+) -->$")
+ASSIGNED = re.compile(r"([A-Z]+)=\$\((.+)\)$")
 LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -54,6 +64,8 @@ class Block(NamedTuple):
     """The line of its fence, counted from 1."""
     text: str
     file: str | None
+    starts: bool
+    """Its command serves until the page ends."""
 
 
 def name_of(page: Path) -> str:
@@ -63,17 +75,20 @@ def name_of(page: Path) -> str:
 def read_blocks(page: Path) -> Iterator[Block]:
     lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
     file: str | None = None
+    starts = False
     for number, line in lines:
         if marked := FILE.match(line):
             file = marked[1]
+        elif line == START:
+            starts = True
         elif fence := FENCE.match(line):
             body = []
             for _, inner in lines:
                 if inner == "```":
                     break
                 body.append(inner)
-            yield Block(fence[1], number, "\n".join(body) + "\n", file)
-            file = None
+            yield Block(fence[1], number, "\n".join(body) + "\n", file, starts)
+            file, starts = None, False
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -84,13 +99,17 @@ async def test_every_example_of_a_page_runs(page, tmp_path, monkeypatch):
     names: dict[str, Any] = {"__name__": page.stem}
     with served(page, tmp_path) as url:
         monkeypatch.setenv(PREFIX + "KEY", ADMIN)
-        for block in read_blocks(page):
-            try:
-                block = block._replace(text=block.text.replace(SERVED, url))
-                await run_block(page, block, names)
-            except Exception as failure:
-                failure.add_note(f"in the example at {name_of(page)}:{block.line}")
-                raise
+        terminal = Terminal(url)
+        try:
+            for block in read_blocks(page):
+                try:
+                    block = block._replace(text=block.text.replace(SERVED, terminal.url))
+                    await run_block(page, block, names, terminal)
+                except Exception as failure:
+                    failure.add_note(f"in the example at {name_of(page)}:{block.line}")
+                    raise
+        finally:
+            await asyncio.to_thread(terminal.close)
 
 
 @contextmanager
@@ -103,15 +122,19 @@ def served(page: Path, folder: Path) -> Iterator[str]:
         yield service.url
 
 
-async def run_block(page: Path, block: Block, names: dict[str, Any]) -> None:
+async def run_block(page: Path, block: Block, names: dict[str, Any], terminal: "Terminal") -> None:
     assert block.kind in KINDS, f"a block is one of {', '.join(KINDS)}; what is not run is text"
     if block.file:
         write(block.file, block.text)
     match block.kind:
+        case "python" if block.file:
+            compile(block.text, block.file, "exec", dont_inherit=True)
         case "python":
             await run_python(page, block, names)
+        case "console" if block.starts:
+            await asyncio.to_thread(terminal.start, block)
         case "console":
-            await asyncio.to_thread(run_console, block)
+            await asyncio.to_thread(terminal.run, block)
         case "json":
             event = json.loads(block.text)
             if block.file:
@@ -142,27 +165,99 @@ async def create(event: dict[str, Any]) -> None:
         assert isinstance(outcome, Created), outcome
 
 
-def run_console(block: Block) -> None:
-    for command, expected in commands(block.text):
-        program, *arguments = shlex.split(command)
-        assert program == "holdfast", f"only holdfast is run here; tag the block text: {command}"
+class Terminal:
+    """Where the commands of a page are typed: what they set and start stays until its end."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        """What stands in place of SERVED."""
+        # The programs of this environment come first, and they see this very source.
+        self._environment = {
+            **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
+        }
+        self._servers: list[subprocess.Popen[bytes]] = []
+
+    def run(self, block: Block) -> None:
+        for command, expected in commands(block.text):
+            assigned = ASSIGNED.match(command)
+            output = self._output(assigned[2] if assigned else command)
+            if assigned:
+                assert output.strip(), f"{command}\nprinted nothing"
+                self._environment[assigned[1]] = output.strip()
+            elif expected:
+                assert shows(expected, output), f"{command}\n{output}"
+
+    def _output(self, command: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "holdfast", *arguments],
+            ["sh", "-c", self._allowed(command)],
             capture_output=True,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])},
+            env=self._environment,
             timeout=100,
             check=False,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        if expected:
-            assert shows(expected, done.stdout), f"{command}\n{done.stdout}"
+        return done.stdout
+
+    def _allowed(self, command: str) -> str:
+        program = shlex.split(command)[0]
+        assert program in PROGRAMS, f"{program} is not run here; tag the block text: {command}"
+        if shutil.which(program, path=self._environment["PATH"]) is None:
+            assert not services.strict(), f"{program} is missing"
+            pytest.skip(f"{program} is missing, which the page uses")
+        return command
+
+    def start(self, block: Block) -> None:
+        """On a free port, until the page ends. It has to serve, and to print what is shown."""
+        [(command, expected)] = commands(block.text)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        printed = Path(f"server-{port}.log")
+        with printed.open("wb") as log:
+            server = subprocess.Popen(
+                ["sh", "-c", f"exec {self._allowed(command)} --port {port}"],
+                env=self._environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self._servers.append(server)
+
+        def output() -> str:
+            return printed.read_text(encoding="utf-8").replace(self.url, SERVED)
+
+        def serves() -> bool:
+            assert server.poll() is None, f"{command}\n{output()}"
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                return shows(expected or ["..."], output())
+            return False
+
+        assert wait_until(serves), f"{command}\n{output()}"
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.terminate()
+        for server in self._servers:
+            try:
+                server.wait(WAIT_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def wait_until(true: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + WAIT_SECONDS_MAX
+    while not (answer := true()) and time.monotonic() < ends:
+        time.sleep(0.02)
+    return answer
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
     """Each command with the output shown below it."""
     found: list[tuple[str, list[str]]] = []
-    for line in text.splitlines():
+    for line in text.replace("\\\n", "").splitlines():
         if line.startswith("$ "):
             found.append((line.removeprefix("$ "), []))
         else:
@@ -197,7 +292,7 @@ def anchors(page: Path) -> set[str]:
 
 def test_every_page_is_in_the_index():
     linked = [file for file, _ in LINK.findall((DOCS / "README.md").read_text(encoding="utf-8"))]
-    pages = {page.name for page in DOCS.glob("*.md")}
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     assert pages - set(linked) == {"README.md"}
 
 
