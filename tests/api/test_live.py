@@ -22,7 +22,7 @@ from holdfast.followers import live
 from holdfast.settings import Settings
 from holdfast.stores.memory import MemoryStore
 from tests.api.conftest import make_event
-from tests.api.serving import ADMIN, Served, serving
+from tests.api.serving import ADMIN, serving
 from tests.api.test_workers import until, workers_of
 from tests.contract.helpers import E1, on_sale
 

@@ -189,6 +189,16 @@ def test_cancelling_gives_the_units_back_once(served, seller, event):
     assert served.call("GET", f"/v1/events/{event}").json()["sold"] == 1
 
 
+def test_one_payment_never_pays_for_two_holds(served):
+    """Keys are kept event by event: the same one for another event is another order."""
+    headers = {"Idempotency-Key": "the same"}
+    orders = [
+        buy(served, place(served, make_event(served))["id"], headers=headers) for _ in range(2)
+    ]
+    assert [order.status_code for order in orders] == [201, 201]
+    assert len({order.json()["payment"]["id"] for order in orders}) == 2
+
+
 def test_a_buyer_pays_for_and_sees_his_own_order(served, seller, public, event):
     token = served.call("POST", "/v1/buyers", {"buyer": "ann"}, key=seller).json()["token"]
     headers = {"Buyer-Token": token}

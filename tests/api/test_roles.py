@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -92,6 +93,19 @@ BY_NAME: dict[str, Route] = {route.name: route for route in ROUTES}
 
 def test_the_table_knows_every_route():
     assert sorted(BY_NAME.keys() - TABLE.keys()) == []
+
+
+def test_the_page_about_keys_says_the_same():
+    page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text(encoding="utf-8")
+    shown = {}
+    for line in page.splitlines():
+        call, *answers = [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
+        if call in TABLE:
+            shown[call] = dict(zip(CALLERS, (*[NO_KEY] * 3, *answers), strict=True))
+    opened = {name for name, route in BY_NAME.items() if not route.roles}
+    assert shown == {name: TABLE[name] for name in BY_NAME.keys() - opened}
+    for name in opened:
+        assert f"`{name.removeprefix('GET ')}`" in page
 
 
 class Buyer(NamedTuple):

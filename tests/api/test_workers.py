@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,6 +60,9 @@ class Crowd:
         """Asks whose first try got no answer."""
         self.differing: list[str] = []
         self._threads = [threading.Thread(target=self._run, args=(n,)) for n in range(clients)]
+
+    def has(self, holds: int) -> bool:
+        return len(self.held) > holds
 
     def start(self) -> None:
         for thread in self._threads:
@@ -142,11 +146,11 @@ async def test_whatever_is_killed_every_answered_hold_is_in_the_store(tmp_path):
             crowd = Crowd(served, event, clients=16)
             crowd.start()
             for nth in range(5):
-                until(lambda enough=100 * nth: len(crowd.held) > enough)
+                until(partial(crowd.has, 100 * nth))
                 victim = workers_of(served)[0]
                 os.kill(victim, signal.SIGKILL)
-                until(lambda gone=victim: replaced(served, gone))
-            until(lambda: len(crowd.held) > 800)
+                until(partial(replaced, served, victim))
+            until(partial(crowd.has, 800))
             served.process.send_signal(signal.SIGTERM)
             assert served.process.wait(40) == 0
             crowd.stop()

@@ -32,7 +32,7 @@ async def create(service: Service, call: Call) -> Reply:
     payment = None
     if hold.amount > 0:
         method = _method(service, asked)
-        payment = f"sandbox:{_payment_id(key, method)}"
+        payment = f"sandbox:{_payment_id(key, hold.id, method)}"
         no = await _pay(service, call, event, hold, method)
         if no is not None:
             return no
@@ -61,15 +61,17 @@ def _method(service: Service, asked: wire.NewOrder) -> str:
     return method
 
 
-def _payment_id(key: str, method: str) -> str:
-    """The same order asked for again is the same payment; with another method it is another."""
-    return hashlib.blake2b(f"{key} {method}".encode(), digest_size=12).hexdigest()
+def _payment_id(key: str, hold: str, method: str) -> str:
+    """The same order asked for again is the same payment; with another method it is another. One
+    payment never pays for two holds."""
+    return hashlib.blake2b(f"{key} {hold} {method}".encode(), digest_size=12).hexdigest()
 
 
 async def _pay(service: Service, call: Call, event: str, hold: Hold, method: str) -> Reply | None:
     """Payment begins, so that the hold cannot run out meanwhile; then it is asked for."""
     command = service.shop.clerk.pay_hold(event, hold.id, call.caller.buyer)
     outcome = (await service.shop.submit(command)).outcome
+    service.metrics.outcome(outcome)
     if isinstance(outcome, Refused) and outcome.reason is Reason.CONFIRMED:
         return None  # perhaps by this very call, sent before: its order tells
     if isinstance(outcome, Refused):
@@ -112,6 +114,7 @@ async def cancel(service: Service, call: Call) -> Reply:
     if event is None:
         raise _unknown(id)
     outcome = (await service.shop.submit(service.shop.clerk.cancel_order(event, id))).outcome
+    service.metrics.outcome(outcome)
     if isinstance(outcome, Refused):
         if outcome.reason is Reason.UNKNOWN_EVENT:
             raise _unknown(id)

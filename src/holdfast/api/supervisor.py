@@ -154,7 +154,8 @@ class Supervisor:
             pause = AGAIN_FIRST_SECONDS if lived > SETTLED_SECONDS else pause
             log.warning("worker %d ended with %d after %.1f s: another starts", place, code, lived)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
             pause = min(2 * pause, AGAIN_LAST_SECONDS)
             if not self._stopping.is_set():
                 await self._start(place)
@@ -189,7 +190,8 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             worker.process.terminate()
         try:
-            await asyncio.wait_for(worker.process.wait(), self._settings.stop_seconds)
+            async with asyncio.timeout(self._settings.stop_seconds):
+                await worker.process.wait()
         except TimeoutError:
             log.warning("worker %d did not stop in time: killed", worker.process.pid)
             with contextlib.suppress(ProcessLookupError):

@@ -281,7 +281,9 @@ class Reconciler:
             if not self._up():
                 pause = min(PROBE_SECONDS, pause or PROBE_SECONDS)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause)
+                # Not wait_for: in Python 3.11 it may swallow the cancellation that stops this.
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
             self._wake.clear()
             wanted, self._wanted = self._wanted, set()
             try:
