@@ -32,12 +32,17 @@ soak: setup services ## the tests that run for minutes
 bench: setup ## measure this machine
 	@.venv/bin/holdfast bench $(ARGS)
 
+COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-emit-index-url --no-emit-find-links
+# The image gets the versions that were tested, without what only tests need.
+SAME = --constraint requirements.lock
+
 lock: ## resolve requirements.lock anew (ARGS=--upgrade for the newest of everything)
 	@$(ensure_venv)
 	$(PIP) install uv
-	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-header --no-emit-index-url --no-emit-find-links \
-		--all-extras --group dev pyproject.toml --output-file requirements.lock $(ARGS)
+	$(COMPILE) --all-extras --group dev pyproject.toml --output-file requirements.lock $(ARGS)
+	$(COMPILE) --all-extras pyproject.toml $(SAME) --output-file deploy/requirements.txt
+	echo hatchling | $(COMPILE) - $(SAME) --output-file deploy/build-requirements.txt
 
 clean: ## remove .venv, caches, build output and the demo's database
 	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

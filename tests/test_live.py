@@ -154,8 +154,8 @@ async def test_what_each_fact_does_to_a_seat(world, clock):
         assert seat == "A-2-2"
         states.append(state)
 
-    seat = {"seats": ["A-2-2"]}
-    hold = await held(world.shop, **seat)
+    seats = ["A-2-2"]
+    hold = await held(world.shop, seats=seats)
     await see()
     await world.shop.extend_hold(hold.id)
     await see()
@@ -163,12 +163,12 @@ async def test_what_each_fact_does_to_a_seat(world, clock):
     await see()
     await world.shop.release_hold(hold.id)
     await see()
-    await held(world.shop, **seat)
+    await held(world.shop, seats=seats)
     await see()
     clock.advance(3_600_000)
     await world.shop.expire(E1, 10)
     await see()
-    order = await sold(world.shop, **seat)
+    order = await sold(world.shop, seats=seats)
     await see()
     await world.shop.cancel_order(order.id)
     await see()
@@ -213,8 +213,9 @@ async def test_units_of_channels_look_sold_whatever_happens_to_them(world):
     watcher = await world.watch()
     await watcher.frame()
     assert (watcher.seats["S-1-1"], watcher.pools["stand"]) == ("sold", 0)
-    ask = {"seats": ["S-1-1", "A-1-1"], "pools": {"stand": 1}, "channels": ["sponsors"]}
-    hold = await held(world.shop, **ask)
+    hold = await held(
+        world.shop, seats=["S-1-1", "A-1-1"], pools={"stand": 1}, channels=["sponsors"]
+    )
     await world.tick()
     frame = await watcher.frame()
     assert frame["changes"] == [["A-1-1", "held"]]

@@ -30,7 +30,7 @@ BATCHES_ABREAST = 2
 BATCHES_MAX = 4
 """Of one lane, with those that are committed and wait for the disk."""
 LANE_COMMANDS_MAX = 20_000
-STALL_SECONDS = 1.0
+STALL_SECONDS = 5.0
 RETRIES_MAX = 3
 SETTLE_SECONDS_MAX = 20.0
 """How long a batch that fails again and again may keep others waiting while it is split."""

@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Commands in one transaction at most."""
     lane_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
     """Commands that may wait in one lane; past it the answer is "overloaded", at once."""
-    stall_seconds: Annotated[float, Meta(gt=0, le=3600)] = 1.0
+    stall_seconds: Annotated[float, Meta(gt=0, le=3600)] = 5.0
     """A lane in which a whole batch waits, and nothing has moved for so long, refuses at once."""
     expire_seconds: Annotated[float, Meta(gt=0, le=3600)] = 1.0
     """How often expired holds are announced. Their units are free at the deadline anyway."""

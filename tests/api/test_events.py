@@ -378,7 +378,7 @@ def test_the_log_is_read_page_by_page_from_1_without_a_gap(served, event):
 
 
 def test_the_log_tells_the_whole_story_of_a_sale(served):
-    event = make_event(served, hold_seconds=1)
+    event = make_event(served, hold_seconds=2)
     path = f"/v1/events/{event}/holds"
 
     def hold() -> str:

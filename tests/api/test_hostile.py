@@ -515,7 +515,7 @@ def test_many_who_never_finish_keep_nobody_waiting(served, night):
             lines[-1].sendall(half)
         began = time.monotonic()
         assert served.call("GET", f"/v1/events/{night}").status_code == 200
-        assert time.monotonic() < began + 0.5
+        assert time.monotonic() < began + 2
     finally:
         for line in lines:
             line.close()

@@ -177,3 +177,12 @@ def test_a_revoked_admin_key_does_not_come_back(tmp_path):
     assert "HOLDFAST_ADMIN_KEY" in failed.stderr
     assert ADMIN not in failed.stderr
     assert failed.stderr.count("\n") == 1
+
+
+def test_metrics_may_be_for_admins_only(tmp_path):
+    store = f"sqlite:///{tmp_path / 'shop.db'}"
+    settings = {"sqlite_synchronous": "NORMAL", "metrics_open": "false"}
+    with serving(store, cwd=tmp_path, **settings) as served:
+        keys = {None: 401, "unknown": 401, served.key("seller"): 403, ADMIN: 200}
+        for key, status in keys.items():
+            assert served.call("GET", "/metrics", key=key).status_code == status

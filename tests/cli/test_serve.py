@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -26,8 +27,8 @@ def demo(folder: Path, *options: str) -> Iterator[tuple[str, str]]:
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         said = ""
         for line in process.stdout:
             said += line
@@ -60,7 +61,7 @@ def test_the_demo_serves_an_event_on_sale_and_says_what_to_try(tmp_path):
 
         hold = f"{url}/v1/events/{EVENT}/holds"
         mine = {"Authorization": f"Bearer {admin}", "Idempotency-Key": "order-1"}
-        ask = {"buyer": "you", "best": [{"quantity": 2}]}
+        ask: Any = {"buyer": "you", "best": [{"quantity": 2}]}
         held = requests.post(hold, json=ask, headers=mine, timeout=10).json()
         order = {"hold": held["id"], "payment": {"method": "sandbox:ok"}}
         mine["Idempotency-Key"] = "order-2"

@@ -31,6 +31,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 import holdfast
@@ -313,3 +314,25 @@ def test_a_page_that_lists_names_lists_them_all(page):
     """A reason, setting or field that is added in code is missed here until it is explained."""
     text = (DOCS / page).read_text(encoding="utf-8")
     assert [name for name in NAMED[page] if f"`{name}`" not in text] == []
+
+
+def test_every_metric_that_an_alert_names_is_there():
+    alerts = (DOCS / "production.md").read_text(encoding="utf-8")
+    listed = (DOCS / "observing.md").read_text(encoding="utf-8")
+    named = {name.removesuffix("_bucket") for name in re.findall(r"holdfast_[a-z_]+", alerts)}
+    assert named
+    assert [name for name in sorted(named) if f"`{name}`" not in listed] == []
+
+
+def test_every_default_is_the_one_that_the_settings_page_says():
+    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| `HOLDFAST_\w+` \|$", text, re.M))
+    said = {name: value.strip("`").replace(",", "") for name, value in rows.items()}
+    defaults = msgspec.structs.asdict(Settings())
+    assert said == {name: shown(value) for name, value in defaults.items()}
+
+
+def shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}" if isinstance(default, float) else str(default) or "none"

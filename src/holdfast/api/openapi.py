@@ -91,6 +91,13 @@ RESPONSE_HEADERS: dict[str, Json] = {
     },
 }
 
+EVENT_STREAM = "text/event-stream"
+STREAMED = {
+    "description": "Each event; `data` is JSON, as the messages of the WebSocket are.",
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+}
+
 SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key of any role."},
     "publicKey": {
@@ -281,7 +288,7 @@ def _links(kind: Any, routes: Sequence[Route]) -> Json:
 
 
 def _content(kind: Any, media: str) -> Json:
-    content: Json = {"schema": _schema(kind)}
+    content: Json = {"schema": STREAMED if media == EVENT_STREAM else _schema(kind)}
     if kind in EXAMPLES:
         content["example"] = EXAMPLES[kind]
     return {media: content}

@@ -23,6 +23,8 @@ from holdfast.errors import HoldfastError, SettingsError
 from holdfast.settings import PREFIX, Settings
 
 BACKLOG = 4_096
+KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+"""Seconds of silence after which a connection is probed, seconds between probes, and how many."""
 START_SECONDS_MAX = 120.0
 AGAIN_FIRST_SECONDS = 0.05
 AGAIN_LAST_SECONDS = 5.0
@@ -53,6 +55,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _keep_alive(listener)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as cause:
@@ -61,6 +64,15 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen at {host} port {port}: {cause.strerror}; choose another with --port"
         ) from None
     return listener
+
+
+def _keep_alive(listener: socket.socket) -> None:
+    """Connections inherit it: a client that vanished without a word is noticed, also where there is
+    nothing to send to it."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):  # not on every system
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def url_of(listener: socket.socket) -> str:

@@ -158,13 +158,16 @@ def _read_seat(faults: Faults, path: str, raw: object, depth: float) -> SeatPlan
     row = str(row) if isinstance(row, int) and not isinstance(row, bool) else row
     number = faults.integer(f"{path}.number", body.get("number"), 0, 1_000_000)
     nth = int(row) if isinstance(row, str) and row.isascii() and row.isdigit() else 0
+    # Only what was given can be at fault: a row number may be larger than any coordinate.
+    x = faults.number(f"{path}.x", body["x"]) if "x" in body else float(number)
+    y = faults.number(f"{path}.y", body["y"]) if "y" in body else depth + nth
     return SeatPlan(
         id=faults.label(f"{path}.id", body.get("id")),
         section=faults.label(f"{path}.section", body.get("section", "main")),
         row=faults.label(f"{path}.row", row),
         number=number,
-        x=faults.number(f"{path}.x", body.get("x", number)),
-        y=faults.number(f"{path}.y", body.get("y", depth + nth)),
+        x=x,
+        y=y,
         **_read_traits(faults, path, body),
     )
 

@@ -46,13 +46,13 @@ wrk.headers["Authorization"] = "Bearer {key}"
 wrk.headers["Content-Type"] = "application/json"
 request = function()
   n = n + 1
-  return wrk.format(nil, "{path}", nil, '{{"buyer":"r' .. n .. '","seats":["S-1-1"]}}')
+  return wrk.format(nil, "{path}", nil, '{{"buyer":"r' .. n .. '","seats":["S-1-2"]}}')
 end
 """
 EMPTY = """
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
-wrk.body = '{{"buyer":"b1","seats":["S-1-1"]}}'
+wrk.body = '{{"buyer":"b1","seats":["S-1-2"]}}'
 """
 MAP = """
 wrk.headers["Authorization"] = "Bearer {key}"

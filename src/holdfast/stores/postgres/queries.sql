@@ -261,15 +261,58 @@ INSERT INTO holdfast.counters (event, version, seq, capacity, sold, revenue)
 SELECT event, version, 0, 0, 0, 0 FROM unnest($1::text::text[], $2::text::integer[]) AS n (event, version);
 
 -- name: advance
--- Last of all. A batch that was decided under an older configuration changes no row.
-UPDATE holdfast.counters
-SET seq = seq + $1, version = $2, capacity = capacity + $3, sold = sold + $4,
-    revenue = revenue + $5
-WHERE event = $6 AND version = $7 RETURNING seq;
+-- Last of all: the counter, and the facts under the numbers that it gives. A batch that was decided
+-- under an older configuration changes no row.
+WITH counter AS (
+    UPDATE holdfast.counters
+    SET seq = seq + $1, version = $2, capacity = capacity + $3, sold = sold + $4,
+        revenue = revenue + $5
+    WHERE event = $6 AND version = $7 RETURNING event, seq
+), log AS (
+    INSERT INTO holdfast.log (event, seq, type, at_ms, data)
+    SELECT counter.event, counter.seq - $1 + fact.nth, fact.type, $8, fact.data
+    FROM counter, unnest($9::text::text[], $10::text::text[]) WITH ORDINALITY
+         AS fact (type, data, nth)
+)
+SELECT seq FROM counter;
 
--- name: append
-INSERT INTO holdfast.log (event, seq, type, at_ms, data)
-SELECT * FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[], $4::text::bigint[], $5::text::text[]);
+-- name: place
+-- A batch that only places holds on seats, as nearly every batch of a crowd does: update_seat,
+-- insert_hold and advance in one round trip. The counter still comes last, and moves only if every
+-- seat was as it was decided on: its condition needs the others' counts first.
+WITH seats AS (
+    UPDATE holdfast.seats s
+    SET hold = n.hold, until_ms = n.until_ms, order_id = n.order_id, withdrawn = n.withdrawn
+    FROM unnest($11::text::text[], $12::text::bigint[], $13::text::text[], $14::text::boolean[],
+                $15::text::text[], $16::text::text[], $17::text::text[], $18::text::bigint[],
+                $19::text::text[])
+         AS n (hold, until_ms, order_id, withdrawn, event, id, was_hold, was_until_ms, was_order_id)
+    WHERE s.event = n.event AND s.id = n.id AND s.hold IS NOT DISTINCT FROM n.was_hold
+      AND s.until_ms = n.was_until_ms AND s.order_id IS NOT DISTINCT FROM n.was_order_id
+    RETURNING 1
+), holds AS (
+    INSERT INTO holdfast.holds (event, id, buyer, state, seats, pools, units, amount, currency,
+                                placed_ms, soft_ms, hard_ms, extensions, version, order_id, until_ms)
+    SELECT * FROM unnest($20::text::text[], $21::text::text[], $22::text::text[], $23::text::text[],
+                         $24::text::text[], $25::text::text[], $26::text::bigint[],
+                         $27::text::bigint[], $28::text::text[], $29::text::bigint[],
+                         $30::text::bigint[], $31::text::bigint[], $32::text::integer[],
+                         $33::text::integer[], $34::text::text[], $35::text::bigint[])
+    RETURNING 1
+), counter AS (
+    UPDATE holdfast.counters
+    SET seq = seq + $1, version = $2, capacity = capacity + $3, sold = sold + $4,
+        revenue = revenue + $5
+    WHERE event = $6 AND version = $7
+      AND (SELECT count(*) FROM seats) = $36 AND (SELECT count(*) FROM holds) = $37
+    RETURNING event, seq
+), log AS (
+    INSERT INTO holdfast.log (event, seq, type, at_ms, data)
+    SELECT counter.event, counter.seq - $1 + fact.nth, fact.type, $8, fact.data
+    FROM counter, unnest($9::text::text[], $10::text::text[]) WITH ORDINALITY
+         AS fact (type, data, nth)
+)
+SELECT seq FROM counter;
 
 -- name: summaries
 SELECT e.config, c.seq, c.capacity,
@@ -379,8 +422,20 @@ FROM unnest($1::text::integer[], $2::text::bigint[], $3::text::bigint[], $4::tex
 WHERE c.event = n.event;
 
 -- name: barrier
--- A tiny commit that waits for its flush: everything committed before it is durable then.
-SELECT pg_logical_emit_message(true, 'holdfast', '');
+-- A tiny commit that waits for its flush, whatever the server's own default is: everything committed
+-- before it is durable then. Of these facts, it tells those that are on the log as they were written.
+WITH flush AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'on', true),
+           pg_logical_emit_message(true, 'holdfast', '')
+)
+SELECT found.* FROM flush LEFT JOIN (
+    SELECT asked.* FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[])
+         AS asked (event, seq, data)
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM holdfast.log
+        WHERE log.event = asked.event AND log.seq = asked.seq AND log.data = asked.data LIMIT 1
+    ) there
+) found ON true;
 
 -- name: heads
 SELECT event, seq FROM holdfast.counters ORDER BY event;
@@ -412,14 +467,6 @@ SELECT seq FROM holdfast.counters WHERE event = $1;
 
 -- name: last_fact
 SELECT seq, data FROM holdfast.log WHERE event = $1 ORDER BY seq DESC LIMIT 1;
-
--- name: evidence
--- Of these facts, those that are on the log as they were written.
-SELECT asked.* FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[]) AS asked (event, seq, data)
-CROSS JOIN LATERAL (
-    SELECT 1 FROM holdfast.log
-    WHERE log.event = asked.event AND log.seq = asked.seq AND log.data = asked.data LIMIT 1
-) found;
 
 -- name: documents
 SELECT kind, id, version, body FROM holdfast.documents

@@ -1,6 +1,6 @@
 """Writes what a batch changed, inside its transaction: each query once, with a column an array."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from holdfast.domain.audit import Corrections
 from holdfast.domain.model import Millis
@@ -16,6 +16,14 @@ ROWS_MAX = 10_000
 """In one statement: only a new event has more, and no statement may outlast its timeout."""
 
 
+PLACING = ["update_seat", "insert_hold"]
+"""The writes of a batch that only places holds on seats."""
+
+
+def _short(writes: Sequence[Write]) -> bool:
+    return all(len(write.rows) <= ROWS_MAX for write in writes)
+
+
 class Writer:
     def __init__(self, db: Connection) -> None:
         self._db = db
@@ -25,12 +33,21 @@ class Writer:
         last = 0
         if shelf.plans:
             last = await self._db.fetchval(SQL["last_position"], shelf.event_id)
-        await self._run(rows.changes(shelf, now, last))
-        seq: int | None = await self._db.fetchval(SQL["advance"], *rows.advance(shelf))
+        writes = [write for write in rows.changes(shelf, now, last) if write.rows]
+        facts = columns([(fact.type, rows.to_json(fact.data)) for fact in shelf.facts])
+        moved = (*rows.advance(shelf), now, *facts)
+        if [write.query for write in writes] == PLACING and _short(writes):
+            seats, holds = (write.rows for write in writes)
+            counts = (len(seats), len(holds))
+            seq = await self._db.fetchval(
+                SQL["place"], *moved, *columns(seats), *columns(holds), *counts
+            )
+        else:
+            await self._run(writes)
+            seq = await self._db.fetchval(SQL["advance"], *moved)
         if seq is None:
-            raise StoreBusy("the event was changed meanwhile")
-        await self._run([Write("append", rows.log_rows(shelf, seq, now))])
-        return seq
+            raise StoreBusy("the event, or a guarded row, was changed meanwhile")
+        return int(seq)
 
     async def mend(self, event: str, fixes: Corrections) -> None:
         await self._run(rows.mending(event, fixes))

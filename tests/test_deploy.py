@@ -1,0 +1,248 @@
+"""What is in deploy/ agrees with the program, as far as that can be seen without running it."""
+
+import configparser
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import typer.main
+import yaml  # type: ignore[import-untyped]
+
+from holdfast.cli import app
+from holdfast.settings import PREFIX, Settings, load_settings
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+VARIABLES = {PREFIX + name.upper() for name in Settings.__struct_fields__} | {PREFIX + "CONFIG"}
+COMPOSE_ONLY = {"HOLDFAST_PUBLISHED_PORT"}
+"""What only compose.yaml itself reads."""
+
+
+def text_of(name: str) -> str:
+    return (DEPLOY / name).read_text(encoding="utf-8")
+
+
+def seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+)s?", text)
+    assert found, text
+    return float(found[1])
+
+
+def check_command(arguments: list[str]) -> None:
+    """They are a command of ours, with options that it has."""
+    name, *rest = arguments
+    command: Any = typer.main.get_command(app)
+    command = command.commands[name]
+    command.make_context(name, list(rest))
+
+
+def test_every_variable_is_a_setting():
+    for path in DEPLOY.iterdir():
+        named = set(re.findall(rf"{PREFIX}[A-Z_]+", path.read_text(encoding="utf-8")))
+        assert named - VARIABLES - COMPOSE_ONLY == set(), path.name
+
+
+def test_nothing_is_named_that_only_one_machine_has():
+    for path in DEPLOY.iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert str(ROOT) not in text
+        assert not re.search(r"--(extra-)?index-url|--find-links", text), path.name
+
+
+# The example of a settings file
+
+
+@pytest.fixture
+def uncommented() -> str:
+    return re.sub(r"^#(\w+ = )", r"\1", text_of("holdfast.example.toml"), flags=re.MULTILINE)
+
+
+def test_the_example_has_every_setting_with_its_default(uncommented):
+    shown = tomllib.loads(uncommented)
+    defaults = msgspec.structs.asdict(Settings())
+    assert list(shown) == list(defaults)
+    assert shown == defaults
+
+
+def test_the_example_explains_every_setting(uncommented):
+    lines = uncommented.splitlines()
+    at = {line.split(" = ")[0]: nth for nth, line in enumerate(lines) if re.match(r"\w+ = ", line)}
+    assert [name for name, nth in at.items() if not lines[nth - 1].startswith("# ")] == []
+
+
+@pytest.mark.parametrize("all_of_it", [False, True])
+def test_the_example_can_be_loaded(all_of_it, uncommented, tmp_path):
+    file = tmp_path / "holdfast.toml"
+    file.write_text(uncommented if all_of_it else text_of("holdfast.example.toml"))
+    assert load_settings(environ={PREFIX + "CONFIG": str(file)}) == Settings()
+
+
+# The image
+
+
+def instructions() -> list[tuple[str, str]]:
+    lines = text_of("Dockerfile").replace("\\\n", " ").splitlines()
+    split = (line.split(None, 1) for line in lines if line and not line.startswith("#"))
+    return [(name, rest) for name, rest in split]
+
+
+def values(instruction: str) -> list[str]:
+    return [rest for name, rest in instructions() if name == instruction]
+
+
+def test_what_the_image_copies_is_there_and_is_sent_to_the_engine():
+    ignore = text_of("Dockerfile.dockerignore").splitlines()
+    assert ignore[1] == "*"
+    copied = [rest.split()[:-1] for rest in values("COPY") if not rest.startswith("--from")]
+    for source in [each for sources in copied for each in sources]:
+        assert (ROOT / source).exists(), source
+        assert f"!{source}" in ignore
+
+
+def test_the_image_runs_as_nobody_in_particular_and_can_be_watched_and_stopped():
+    assert values("USER") == ["holdfast"]
+    assert values("EXPOSE") == [str(Settings().port)]
+    assert values("STOPSIGNAL") == ["SIGTERM"]
+    [health] = values("HEALTHCHECK")
+    assert "/healthz" in health
+    [entry], [command] = values("ENTRYPOINT"), values("CMD")
+    assert entry == '["holdfast"]'
+    check_command(msgspec.json.decode(command, type=list[str]))
+
+
+def locked(name: str) -> dict[str, str]:
+    """Each package of a lock: its version and everything else that is said of it, hashes too."""
+    path = ROOT / name
+    logical = path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    pins = [line for line in logical if line and not line.lstrip().startswith("#")]
+    return {line.split("==")[0]: " ".join(line.split()) for line in pins}
+
+
+def test_the_image_gets_what_was_tested_and_nothing_that_only_tests_need():
+    tested = locked("requirements.lock")
+    shipped = locked("deploy/requirements.txt")
+    assert {name: tested.get(name) for name in shipped} == shipped, "make lock"
+    assert all("--hash=" in pin for pin in shipped.values())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = {name_of(each) for each in requirements(project)} - {"holdfast"}
+    assert needed <= shipped.keys(), "make lock"
+    development = {name_of(each) for each in project["dependency-groups"]["dev"]}
+    assert development & shipped.keys() == set()
+
+
+def test_what_builds_the_image_is_locked():
+    tested = locked("requirements.lock")
+    built = locked("deploy/build-requirements.txt")
+    assert {name: tested.get(name) for name in built} == built, "make lock"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert {name_of(each) for each in project["build-system"]["requires"]} <= built.keys()
+
+
+def requirements(project: dict[str, Any]) -> list[str]:
+    extras = project["project"]["optional-dependencies"].values()
+    return [*project["project"]["dependencies"], *(each for extra in extras for each in extra)]
+
+
+def name_of(requirement: str) -> str:
+    found = re.match(r"[\w.-]+", requirement)
+    assert found
+    return found[0].lower()
+
+
+# Compose
+
+
+@pytest.fixture
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(text_of("compose.yaml"))
+    return loaded
+
+
+def test_compose_has_the_service_what_it_needs_and_nothing_by_default_that_it_does_not(compose):
+    services = compose["services"]
+    assert services.keys() == {"migrate", "serve", "worker", "postgres", "redis", "kafka"}
+    assert [name for name, each in services.items() if "profiles" in each] == ["kafka"]
+    for name, service in services.items():
+        assert "healthcheck" in service or name == "serve"  # whose image has one
+        for volume in service.get("volumes", ()):
+            assert volume.split(":")[0] in compose["volumes"]
+        for needed in service.get("depends_on", ()):
+            assert needed in services
+
+
+def test_compose_runs_commands_that_there_are(compose):
+    for name in ("migrate", "serve", "worker"):
+        check_command(compose["services"][name]["command"])
+    assert compose["services"]["serve"]["command"][1:3] == ["--workers", "2"]
+
+
+def test_compose_migrates_before_it_serves(compose):
+    for name in ("serve", "worker"):
+        needed = compose["services"][name]["depends_on"]["migrate"]["condition"]
+        assert needed == "service_completed_successfully"
+
+
+def test_compose_builds_from_files_that_there_are(compose):
+    build = compose["services"]["serve"]["build"]
+    context = (DEPLOY / build["context"]).resolve()
+    assert context == ROOT
+    assert (context / build["dockerfile"]).exists()
+
+
+def test_compose_gives_time_to_stop(compose):
+    assert seconds(compose["services"]["serve"]["stop_grace_period"]) > Settings().stop_seconds
+
+
+def test_compose_publishes_to_this_machine_alone_and_keeps_no_secret(compose):
+    published = [port for each in compose["services"].values() for port in each.get("ports", ())]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    asked = dict(re.findall(r"\$\{(\w+)(:[?-])", text_of("compose.yaml")))
+    example = dict(re.findall(r"^(\w+)=(.*)$", text_of(".env.example"), flags=re.MULTILINE))
+    assert asked.keys() == example.keys()
+    secret = {name for name, how in asked.items() if how == ":?"}
+    assert {name: example[name] for name in secret} == dict.fromkeys(secret, "")
+
+
+def test_the_settings_of_compose_are_taken(compose):
+    environment = {
+        name: re.sub(r"\$\{\w+:\?[^}]*\}", "secret", str(value))
+        for name, value in compose["services"]["serve"]["environment"].items()
+    }
+    environment = {
+        name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value) for name, value in environment.items()
+    }
+    settings = load_settings(environ=environment)
+    assert settings.store == "postgresql://holdfast:secret@postgres:5432/holdfast"
+    assert settings.policy == "two-layer"
+
+
+# systemd
+
+
+class Unit(configparser.RawConfigParser):
+    def __init__(self) -> None:
+        super().__init__(strict=False, interpolation=None)
+        self.optionxform = str  # type: ignore[assignment,method-assign]
+        self.read_string(text_of("holdfast.service"))
+
+
+def test_the_unit_starts_a_command_that_there_is():
+    program, *arguments = shlex.split(Unit()["Service"]["ExecStart"])
+    assert Path(program).name == "holdfast"
+    check_command(arguments)
+
+
+def test_the_unit_reloads_stops_and_limits_as_the_service_needs_it():
+    service = Unit()["Service"]
+    assert service["Type"] == "exec"
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert service["KillMode"] == "mixed"
+    assert seconds(service["TimeoutStopSec"]) > Settings().stop_seconds
+    assert int(service["LimitNOFILE"]) >= 65_536
+    assert service["User"] != "root"
+    assert service["EnvironmentFile"] == "/etc/holdfast/environment"
