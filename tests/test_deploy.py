@@ -1,19 +1,26 @@
-"""What is in deploy/ agrees with the program, as far as that can be seen without running it."""
+"""What is in deploy/ agrees with the program, as far as that can be seen without containers."""
 
 import configparser
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import requests
 import typer.main
 import yaml  # type: ignore[import-untyped]
 
 from holdfast.cli import app
 from holdfast.settings import PREFIX, Settings, load_settings
+from tests.conftest import needed
+from tests.servers import Postgres, Redis, own_server
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -128,8 +135,8 @@ def test_the_image_gets_what_was_tested_and_nothing_that_only_tests_need():
     assert {name: tested.get(name) for name in shipped} == shipped, "make lock"
     assert all("--hash=" in pin for pin in shipped.values())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    needed = {name_of(each) for each in requirements(project)} - {"holdfast"}
-    assert needed <= shipped.keys(), "make lock"
+    wanted = {name_of(each) for each in requirements(project)} - {"holdfast"}
+    assert wanted <= shipped.keys(), "make lock"
     development = {name_of(each) for each in project["dependency-groups"]["dev"]}
     assert development & shipped.keys() == set()
 
@@ -170,8 +177,8 @@ def test_compose_has_the_service_what_it_needs_and_nothing_by_default_that_it_do
         assert "healthcheck" in service or name == "serve"  # whose image has one
         for volume in service.get("volumes", ()):
             assert volume.split(":")[0] in compose["volumes"]
-        for needed in service.get("depends_on", ()):
-            assert needed in services
+        for other in service.get("depends_on", ()):
+            assert other in services
 
 
 def test_compose_runs_commands_that_there_are(compose):
@@ -182,8 +189,8 @@ def test_compose_runs_commands_that_there_are(compose):
 
 def test_compose_migrates_before_it_serves(compose):
     for name in ("serve", "worker"):
-        needed = compose["services"][name]["depends_on"]["migrate"]["condition"]
-        assert needed == "service_completed_successfully"
+        until = compose["services"][name]["depends_on"]["migrate"]["condition"]
+        assert until == "service_completed_successfully"
 
 
 def test_compose_builds_from_files_that_there_are(compose):
@@ -208,17 +215,57 @@ def test_compose_publishes_to_this_machine_alone_and_keeps_no_secret(compose):
     assert {name: example[name] for name in secret} == dict.fromkeys(secret, "")
 
 
+def environment_of(compose: dict[str, Any]) -> dict[str, str]:
+    """As it is where every secret is `secret` and nothing else was filled in."""
+    given = compose["services"]["serve"]["environment"]
+    filled = {name: re.sub(r"\$\{\w+:\?[^}]*\}", "secret", given[name]) for name in given}
+    return {name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", filled[name]) for name in filled}
+
+
 def test_the_settings_of_compose_are_taken(compose):
-    environment = {
-        name: re.sub(r"\$\{\w+:\?[^}]*\}", "secret", str(value))
-        for name, value in compose["services"]["serve"]["environment"].items()
-    }
-    environment = {
-        name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value) for name, value in environment.items()
-    }
-    settings = load_settings(environ=environment)
+    settings = load_settings(environ=environment_of(compose))
     assert settings.store == "postgresql://holdfast:secret@postgres:5432/holdfast"
     assert settings.policy == "two-layer"
+
+
+@pytest.mark.service
+@pytest.mark.slow
+def test_what_compose_runs_serves_and_stops_in_order(compose, tmp_path):
+    """Its commands and settings, on real servers, without the containers around them."""
+    with ExitStack() as stack:
+        postgres = needed(lambda: stack.enter_context(own_server(Postgres)))
+        redis = needed(lambda: stack.enter_context(own_server(Redis)))
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
+            **environment_of(compose),
+            "HOLDFAST_STORE": postgres.url,
+            "HOLDFAST_GATE": redis.url,
+            "HOLDFAST_PORT": "0",
+        }
+
+        def start(name: str) -> "subprocess.Popen[str]":
+            command = [sys.executable, "-m", "holdfast", *compose["services"][name]["command"]]
+            process = subprocess.Popen(
+                command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        assert start("migrate").wait(60) == 0
+        serve, worker = start("serve"), start("worker")
+        assert serve.stdout is not None
+        assert worker.stdout is not None
+        found = re.search(r"serves (http://\S+)", serve.stdout.readline())
+        assert found
+        key = {"Authorization": "Bearer secret"}
+        system = requests.get(f"{found[1]}/v1/system", headers=key, timeout=10).json()
+        assert (system["gate_state"], system["policy"], system["workers"]) == ("up", "two-layer", 2)
+        assert requests.get(f"{found[1]}/readyz", timeout=10).ok
+        assert worker.stdout.readline().startswith("Looking after")
+        for process in (serve, worker):
+            process.terminate()
+            assert process.wait(45) == 0
 
 
 # systemd

@@ -492,7 +492,6 @@ def test_a_head_that_does_not_end_is_not_waited_for(served):
             assert heard.seconds < SECONDS + 1.5
 
 
-@pytest.mark.xfail(reason="Granian waits for a first byte, to tell HTTP/1 from 2", strict=False)
 def test_a_connection_that_says_nothing_is_closed(served):
     assert talk(served, b"").closed
 

@@ -189,14 +189,26 @@ def test_cancelling_gives_the_units_back_once(served, seller, event):
     assert served.call("GET", f"/v1/events/{event}").json()["sold"] == 1
 
 
-def test_one_payment_never_pays_for_two_holds(served):
-    """Keys are kept event by event: the same one for another event is another order."""
+def test_a_key_that_was_used_for_one_order_makes_no_other(served):
+    """Not of another event either, and no hold is touched before that is known."""
+    first, second = (place(served, make_event(served))["id"] for _ in range(2))
     headers = {"Idempotency-Key": "the same"}
-    orders = [
-        buy(served, place(served, make_event(served))["id"], headers=headers) for _ in range(2)
-    ]
-    assert [order.status_code for order in orders] == [201, 201]
-    assert len({order.json()["payment"]["id"] for order in orders}) == 2
+    made = buy(served, first, headers=headers)
+    assert made.status_code == 201
+    assert refusal(buy(served, second, headers=headers)) == (422, "idempotency_mismatch")
+    assert served.call("GET", f"/v1/holds/{second}").json()["state"] == "held"
+    # The control: under a key of its own it is bought, by another payment.
+    other = buy(served, second, headers={"Idempotency-Key": "another"})
+    assert other.status_code == 201
+    assert other.json()["payment"]["id"] != made.json()["payment"]["id"]
+    assert buy(served, first, headers=headers).json() == made.json()
+
+
+def test_a_key_whose_order_was_refused_may_be_used_again(served, event):
+    hold = place(served, event)["id"]
+    headers = {"Idempotency-Key": "declined once"}
+    assert buy(served, hold, "sandbox:declined", headers=headers).status_code == 402
+    assert buy(served, hold, headers=headers).status_code == 201
 
 
 def test_a_buyer_pays_for_and_sees_his_own_order(served, seller, public, event):

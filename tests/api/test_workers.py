@@ -203,7 +203,7 @@ def test_workers_are_renewed_one_by_one_while_it_serves(tmp_path):
             while not stop.is_set():
                 try:
                     # A connection of its own each time: one that is kept may be closed meanwhile.
-                    answer = requests.get(f"{served.url}/readyz", timeout=10)
+                    answer = requests.get(f"{served.url}/healthz", timeout=10)
                     if answer.status_code != 200:
                         failed.append(answer.text)
                 except requests.RequestException as trouble:

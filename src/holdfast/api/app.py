@@ -192,8 +192,7 @@ class Endpoint:
             limited = service.limits.limits(caller)
             if caller.public or limited:
                 peer = req.scope.get("client") or ("", 0)
-                forwarded = headers.get(b"x-forwarded-for")
-                address = address_of(peer[0], forwarded, service.trusted)
+                address = address_of(peer[0], req.scope["headers"], service.trusted)
             if limited:
                 verdict = await service.limits.admit(caller, address)
                 extra.update(verdict.headers)
@@ -408,6 +407,7 @@ async def _falcon_error(
     resp.status = status
     resp.data = problem.body()
     resp.content_type = CONTENT_TYPE
+    resp.set_header("X-Request-Id", Ids().new())
     if error.headers:
         resp.set_headers(error.headers)
 

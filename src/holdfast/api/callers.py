@@ -1,7 +1,7 @@
 """Who calls: from the headers of a request to a role, a buyer, and a scope for what he names."""
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -104,14 +104,18 @@ def read_networks(text: str) -> list[Network]:
     return [ipaddress.ip_network(each.strip(), strict=False) for each in text.split(",") if each]
 
 
-def address_of(peer: str, forwarded: bytes | None, trusted: Sequence[Network]) -> str:
+def address_of(
+    peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: Sequence[Network]
+) -> str:
     """Where a call comes from: the peer, or behind trusted proxies the last hop that is not one of
     them. An IPv6 subscriber has a /64, so that is the address."""
     found = _address(peer)
     if found is None:
         return peer
-    if trusted and forwarded is not None:
-        hops = [hop.strip() for hop in forwarded.decode("latin-1").split(",")]
+    if trusted:
+        # Each proxy may have added a line of its own.
+        lines = [value for name, value in headers if name == b"x-forwarded-for"]
+        hops = [hop.strip() for line in lines for hop in line.decode("latin-1").split(",")]
         while hops and any(found in network for network in trusted):
             hop = _address(hops.pop())
             if hop is None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs
@@ -19,11 +20,13 @@ BODY_BYTES_MAX = 64 * 1024
 UPLOAD_BYTES_MAX = 32 * 1024 * 1024
 BIG_BODY_BYTES = 256 * 1024
 """Longer ones are read on a thread, while others are served."""
-KEY_CHARS_MAX = 255
+IDEMPOTENCY_KEY = "[!-~]([ -~]{0,253}[!-~])?"
+"""Printable ASCII, 1 to 255 characters, no blank at its ends."""
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 
 encode = msgspec.json.Encoder().encode
+_is_key = re.compile(IDEMPOTENCY_KEY.encode()).fullmatch
 
 
 class Reply(NamedTuple):
@@ -68,8 +71,8 @@ class Call:
         key = self.headers.get(b"idempotency-key")
         if key is None:
             return None
-        if not 0 < len(key) <= KEY_CHARS_MAX or not key.isascii():
-            fault = f"must have 1 to {KEY_CHARS_MAX} ASCII characters"
+        if not _is_key(key):
+            fault = "must have 1 to 255 printable ASCII characters, no blank at its ends"
             raise invalid([Fault("Idempotency-Key", fault)])
         caller = self.caller
         nobody = caller.public and caller.buyer is None

@@ -19,7 +19,6 @@ from holdfast.api.calls import (
     reply,
 )
 from holdfast.api.problems import Problem, invalid
-from holdfast.api.reservations import free_key, reserve_key
 from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
 from holdfast.domain import limits
@@ -85,11 +84,11 @@ async def create(service: Service, call: Call) -> Reply:
         raise invalid(plan)
     command = service.shop.clerk.create_event(plan, key)
     if key is not None:
-        await reserve_key(service.shop.store, key, command.digest)
+        await service.reservations.reserve(key, command.digest)
     answer = await service.shop.submit(command)
     if isinstance(answer.outcome, Refused):
         if key is not None:
-            await free_key(service.shop.store, key, command.digest)
+            await service.reservations.free(key, command.digest)
         return refused(answer.outcome)
     assert isinstance(answer.outcome, Created)
     event = answer.outcome.event

@@ -7,6 +7,7 @@ import msgspec
 
 import holdfast
 from holdfast.api import wire
+from holdfast.api.calls import IDEMPOTENCY_KEY
 from holdfast.api.examples import EXAMPLES, IDS, PROBLEM
 from holdfast.api.problems import CONTENT_TYPE, TITLES
 from holdfast.api.reasons import REASONS
@@ -37,7 +38,7 @@ REQUEST_HEADERS: dict[str, Json] = {
     "Idempotency-Key": {
         "description": "Makes the call safe to repeat: for 24 hours the same key and body get the "
         "first answer again.",
-        "schema": {"type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$"},
+        "schema": {"type": "string", "pattern": f"^{IDEMPOTENCY_KEY}$"},
         "example": "order-7c9e6679",
     },
     "Buyer-Token": {

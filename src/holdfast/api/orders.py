@@ -11,7 +11,7 @@ from holdfast.api.service import Service
 from holdfast.checkout import sandbox
 from holdfast.domain.model import Hold, Order
 from holdfast.domain.outcomes import Cancelled, Confirmed, Paying, Reason, Refused
-from holdfast.ids import event_of
+from holdfast.ids import digest, event_of
 
 NEW_ORDER = Body(wire.NewOrder)
 HOLD_GONE = {Reason.EXPIRED: "hold_expired"}
@@ -28,10 +28,21 @@ async def create(service: Service, call: Call) -> Reply:
     found = await service.shop.hold_now(asked.hold)
     if found is None:
         raise Problem(404, Reason.UNKNOWN_HOLD, f"there is no hold {asked.hold!r}")
-    hold, _ = found
+    method = _method(service, asked) if found[0].amount > 0 else ""
+    # Before any money moves: the key may have been used for another order.
+    used_for = digest("order", asked.hold, method)
+    await service.reservations.reserve(key, used_for)
+    answer = await _buy(service, call, event, found[0], key, method)
+    if answer.status >= 400:
+        await service.reservations.free(key, used_for)
+    return answer
+
+
+async def _buy(
+    service: Service, call: Call, event: str, hold: Hold, key: str, method: str
+) -> Reply:
     payment = None
-    if hold.amount > 0:
-        method = _method(service, asked)
+    if method:
         payment = f"sandbox:{_payment_id(key, hold.id, method)}"
         no = await _pay(service, call, event, hold, method)
         if no is not None:
@@ -81,9 +92,11 @@ async def _pay(service: Service, call: Call, event: str, hold: Hold, method: str
         authorized = await sandbox.authorize(method)
     except sandbox.ProviderDown as trouble:
         headers = {"Retry-After": "5"}
-        raise Problem(503, "payment_unavailable", str(trouble), headers=headers) from None
+        no = Problem(503, "payment_unavailable", str(trouble), headers=headers)
+        return Reply(no.status, no.body(), no.headers)
     if not authorized:
-        raise Problem(402, "declined", "the payment was declined; the hold is still there")
+        no = Problem(402, "declined", "the payment was declined; the hold is still there")
+        return Reply(no.status, no.body())
     return None
 
 

@@ -70,8 +70,8 @@ ABOUT: tuple[Block, ...] = (
     Heading(2, "Answers", "answers"),
     Text(
         "JSON in UTF-8, names in snake_case, times in RFC 3339 and UTC, money in the minor unit "
-        "(cents). New fields may be added to answers at any time. Every answer has an "
-        "`X-Request-Id`: yours if you sent one, else a new one. What is refused or fails is "
+        "(cents). New fields may be added to answers at any time. Every answer to a call of these "
+        "has an `X-Request-Id`: yours if you sent one, else a new one. What is refused or fails is "
         "`application/problem+json`; its `reason` is a stable word, and each is explained under "
         "[Problems](#problems)."
     ),

@@ -1,14 +1,27 @@
-"""Idempotency keys of calls that make an event: such a key must be known before its event is."""
+"""Idempotency keys of calls that do not say which event they are about: a new event, an order.
+
+What a key made is recorded with the event, in the transaction that made it. But records are kept
+event by event; that the same key came with another body, about another event, is only known here.
+"""
+
+import asyncio
+import contextlib
+import logging
 
 import msgspec
 
 from holdfast.api.problems import Problem
 from holdfast.domain.model import Millis
 from holdfast.domain.views import Document
+from holdfast.errors import HoldfastError
 from holdfast.ports import Store
+from holdfast.upkeep.lease import Lease
 
 KIND = "idempotency"
 KEPT_MS: Millis = 24 * 3600 * 1000
+FORGET_SECONDS = 3600.0
+
+log = logging.getLogger("holdfast.reservations")
 
 
 class Reserved(msgspec.Struct):
@@ -19,31 +32,57 @@ class Reserved(msgspec.Struct):
 _read = msgspec.json.Decoder(Reserved).decode
 
 
-async def reserve_key(store: Store, key: str, digest: str) -> None:
-    """The same key with another body is refused, whichever event it would have made. What it made
-    is recorded with the event itself; this only remembers what the key was first used for."""
-    documents, now = await store.documents(KIND)
-    for document in documents:
-        reserved = _read(document.body)
-        if now - reserved.at_ms > KEPT_MS:
-            await store.drop(KIND, document.id, document.version)
-        elif document.id == key:
-            _check(reserved, digest)
+class Reservations:
+    def __init__(self, store: Store, holder: str) -> None:
+        self._store = store
+        self._lease = Lease(store, "forget idempotency keys", holder)
+        self._task: asyncio.Task[None] | None = None
+
+    async def reserve(self, key: str, digest: str) -> None:
+        """Remembers what the key is used for; the same key for something else is refused."""
+        found, now = await self._store.documents(KIND, key)
+        version = found[0].version if found else 0
+        if found and now - _read(found[0].body).at_ms <= KEPT_MS:
+            _check(_read(found[0].body), digest)
             return
-    mine = Reserved(digest, now)
-    if await store.put(Document(KIND, key, 1, msgspec.json.encode(mine).decode())):
-        return
-    found, _ = await store.documents(KIND, key)
-    if found:
-        _check(_read(found[0].body), digest)
+        body = msgspec.json.encode(Reserved(digest, now)).decode()
+        if not await self._store.put(Document(KIND, key, version + 1, body)):
+            # A copy of the call was a moment faster.
+            found, _ = await self._store.documents(KIND, key)
+            if found:
+                _check(_read(found[0].body), digest)
 
+    async def free(self, key: str, digest: str) -> None:
+        """What was refused made nothing: the key may be used for something else."""
+        found, _ = await self._store.documents(KIND, key)
+        if found and _read(found[0].body).digest == digest:
+            await self._store.drop(KIND, key, found[0].version)
 
-async def free_key(store: Store, key: str, digest: str) -> None:
-    """What was refused made nothing: the key may be used for something else."""
-    documents, _ = await store.documents(KIND, key)
-    for document in documents:
-        if _read(document.body).digest == digest:
-            await store.drop(KIND, key, document.version)
+    async def forget(self) -> int:
+        """Those that are older than a day; how many."""
+        found, now = await self._store.documents(KIND)
+        old = [each for each in found if now - _read(each.body).at_ms > KEPT_MS]
+        for document in old:
+            await self._store.drop(KIND, document.id, document.version)
+        return len(old)
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(FORGET_SECONDS)
+            try:
+                if await self._lease.hold():
+                    await self.forget()
+            except HoldfastError as trouble:
+                log.warning("old idempotency keys were not forgotten: %s", trouble)
 
 
 def _check(reserved: Reserved, digest: str) -> None:

@@ -11,6 +11,7 @@ from holdfast.api.charts import Charts
 from holdfast.api.keys import Keys, deployment_secret
 from holdfast.api.limits import Limits
 from holdfast.api.metrics import Metrics
+from holdfast.api.reservations import Reservations
 from holdfast.api.tokens import Tokens
 from holdfast.api.traces import make_traces
 from holdfast.domain.commands import Command
@@ -33,6 +34,7 @@ class Service:
         self.limits = Limits(self.settings, shop.gate)
         self.charts = Charts(shop)
         self.live = Live(shop, self.charts)
+        self.reservations = Reservations(shop.store, shop.clerk.ids.new())
         self.in_hand = 0
         self.patience = Patience(self.settings.body_seconds)
         self.draining = False
@@ -55,6 +57,7 @@ class Service:
         self.callers = Callers(self.keys, self.tokens)
         self.live.start()
         self.patience.start()
+        self.reservations.start()
         self.metrics.start()
         return self
 
@@ -67,6 +70,7 @@ class Service:
         try:
             await self.live.stop()
             await self.patience.stop()
+            await self.reservations.stop()
             await self.keys.close()
         finally:
             await self.shop.__aexit__(*exc)

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 import uvloop
 from granian._granian import SocketHolder
-from granian.constants import Interfaces
+from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
@@ -36,7 +36,8 @@ from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings, load_settings
 
-HEADER_BYTES_MAX = 64 * 1024
+BUFFER_BYTES_MAX = 32 * 1024
+"""Of a head; hyper lets it grow to twice that before it refuses it (431)."""
 READY = b"r"
 
 log = logging.getLogger("holdfast.worker")
@@ -51,11 +52,14 @@ class SharedSocketServer(Server):
         super().__init__(
             app,
             interface=Interfaces.ASGINL,
+            # Else it waits for a first byte, for ever, to tell the versions apart. HTTP/2 is for
+            # the proxy in front.
+            http=HTTPModes.http1,
             # Sheds nothing by itself: the application refuses what is too much, and says so.
             backpressure=100_000,
             http1_settings=HTTP1Settings(
                 header_read_timeout=round(settings.header_seconds * 1000),
-                max_buffer_size=HEADER_BYTES_MAX,
+                max_buffer_size=BUFFER_BYTES_MAX,
             ),
             log_enabled=False,
         )
@@ -92,7 +96,8 @@ async def serve(
         await service.drain()
         # From here nothing new is accepted, and what was accepted is answered.
         server.stop()  # type: ignore[no-untyped-call]
-        await serving
+        # Somebody who never reads his answer is not waited for as long as the supervisor waits.
+        await asyncio.wait([serving], timeout=settings.stop_seconds / 2)
     if select.select([parent], [], [], 0)[0] and (tallies := Tallies.of_worker(os.environ)):
         tallies.remove()  # the supervisor has died, and cannot
 
