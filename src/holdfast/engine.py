@@ -10,7 +10,7 @@ Refusals are values. What is raised is trouble that nobody decided: `Invalid` fo
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 
 from holdfast.catalogue import Catalogues
@@ -146,10 +146,10 @@ class Holdfast:
             await self.keeper.settled()
             await self.keeper.gate.close()
 
-    async def submit(self, command: Command) -> Answer:
+    def submit(self, command: Command) -> Awaitable[Answer]:
         """Any command, as it is. The methods below are this, with the input checked."""
         self._lanes.check_open()
-        return await self._front.submit(command)
+        return self._front.submit(command)
 
     def waiting(self) -> list[int]:
         """How many commands wait for a batch, lane by lane."""

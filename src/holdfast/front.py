@@ -107,11 +107,16 @@ class Front:
         self.courtesies = Courtesies(keeper, self._settled, catalogues, clock) if keeper else None
         self.reconcile: Reconcile | None = None
 
-    async def submit(self, command: Command) -> Answer:
-        if isinstance(command, PlaceHold):
-            return await self._place(command)
+    def submit(self, command: Command) -> Awaitable[Answer]:
+        """Without a gate straight on: what is not awaited in between costs nothing."""
         if self._keeper is None:
-            return await self._decided(command)
+            return self._decided(command)
+        if isinstance(command, PlaceHold):
+            return self._place(command)
+        return self._pass(command)
+
+    async def _pass(self, command: Command) -> Answer:
+        """By the gate, where it has a say."""
         if isinstance(command, STAGING):
             return await self._stage(command)
         event = await self._catalogues.event(command.event)
@@ -156,8 +161,6 @@ class Front:
         return self._refusals.refuse(event, buyer, ask.seats)
 
     async def _place(self, command: PlaceHold) -> Answer:
-        if self._keeper is None:
-            return await self._decided(command)
         event = await self._catalogues.event(command.event)
         policy = self._catalogues.gated(event)
         if event is None or policy == "authority":

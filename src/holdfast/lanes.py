@@ -68,6 +68,7 @@ class Lane:
         self._commands_max = commands_max
         self._abreast = abreast
         self._stall_seconds = stall_seconds
+        self._loop = asyncio.get_running_loop()
         self._moved = 0.0
         """When a batch last began or ended, by the loop's clock."""
         self._queue: deque[Waiting] = deque()
@@ -79,7 +80,7 @@ class Lane:
         """Those too that are committed and not yet answered."""
 
     def submit(self, command: Command) -> "asyncio.Future[Answer]":
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         waits = len(self._queue)
         if waits >= self._commands_max or (waits >= self._batch_max and self._stalled(loop)):
             raise Overloaded(RETRY_AFTER_SECONDS)
@@ -106,8 +107,8 @@ class Lane:
         if self._running and (not full or self._solo_waiting or self._solo_running):
             return
         self._running += 1
-        self._moved = asyncio.get_running_loop().time()
-        task = asyncio.get_running_loop().create_task(self._run())
+        self._moved = self._loop.time()
+        task = self._loop.create_task(self._run())
         self.batches.add(task)
         task.add_done_callback(self._ended)
 
@@ -119,7 +120,7 @@ class Lane:
         batch = self._next_batch()
         solo = self._solo_running = any(_solo(command) for command, _ in batch)
         running = True
-        loop = asyncio.get_running_loop()
+        loop = self._loop
 
         def committed() -> None:
             nonlocal running

@@ -106,12 +106,7 @@ def _resource(service: Service, routes: list[Route], numbers: Numbers) -> object
 
 
 def _responder(endpoint: Any) -> Any:  # an Endpoint or the like, as a method
-    async def respond(
-        self: object, req: falcon.asgi.Request, resp: falcon.asgi.Response, **params: str
-    ) -> None:
-        await endpoint.respond(req, resp, params)
-
-    return respond
+    return staticmethod(endpoint.respond)
 
 
 class Endpoint:
@@ -126,7 +121,7 @@ class Endpoint:
         self._has_body = route.body is not None
 
     async def respond(
-        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, params: dict[str, str]
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, **params: str
     ) -> None:
         extra: dict[str, str] = {}
         answer, request_id = await self._handle(req, params, extra)
@@ -247,7 +242,7 @@ class Socket(Endpoint):
     the status that any other call would get."""
 
     async def respond(  # type: ignore[override]
-        self, req: falcon.asgi.Request, socket: falcon.asgi.WebSocket, params: dict[str, str]
+        self, req: falcon.asgi.Request, socket: falcon.asgi.WebSocket, **params: str
     ) -> None:
         answer, request_id = await self._handle(req, params, {})
         try:
@@ -280,7 +275,7 @@ class Preflight:
         self._methods = ", ".join([*methods, "OPTIONS"])
 
     async def respond(
-        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, params: dict[str, str]
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, **params: str
     ) -> None:
         resp.status = 204
         resp.set_header("Allow", self._methods)

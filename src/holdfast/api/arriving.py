@@ -73,6 +73,7 @@ class Patience:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -83,9 +84,9 @@ class Patience:
 
     async def read(self, arriving: Arriving, most: int) -> bytes:
         """The body; TimeoutError when it does not come."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None
-        self._waiting[task] = asyncio.get_running_loop().time() + self._seconds
+        self._waiting[task] = self._loop.time() + self._seconds
         try:
             return await arriving.body(most)
         except asyncio.CancelledError:

@@ -3,8 +3,6 @@
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
 from holdfast.api.keys import Key, Keys, Role
 from holdfast.api.problems import Problem
 from holdfast.api.tokens import Tokens
@@ -18,18 +16,17 @@ KNOWN_MAX = 10_000
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class Caller(msgspec.Struct, frozen=True):
-    key: Key
-    buyer: str | None = None
-    """Whom a public caller is, by his Buyer-Token."""
+class Caller:
+    """A class with slots: its traits are asked for several times in every call."""
 
-    @property
-    def role(self) -> Role:
-        return self.key.role
+    __slots__ = ("buyer", "key", "public", "role")
 
-    @property
-    def public(self) -> bool:
-        return self.key.role is Role.PUBLIC
+    def __init__(self, key: Key, buyer: str | None = None) -> None:
+        self.key = key
+        self.buyer = buyer
+        """Whom a public caller is, by his Buyer-Token."""
+        self.role = key.role
+        self.public = key.role is Role.PUBLIC
 
     @property
     def scope(self) -> str:

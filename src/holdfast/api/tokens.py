@@ -15,7 +15,7 @@ from holdfast.domain.faults import is_label
 from holdfast.domain.limits import BUYER_CHARS_MAX
 
 TOKEN_BYTES = 18
-TOKEN_CHARS = 24
+TOKEN_CHARS = 36
 
 
 class Tokens:
@@ -52,7 +52,7 @@ class Tokens:
 
 
 def _signed(key: bytes, text: bytes) -> str:
-    return _written(blake2b(text, key=key, digest_size=TOKEN_BYTES).digest())
+    return blake2b(text, key=key, digest_size=TOKEN_BYTES).hexdigest()
 
 
 def _written(raw: bytes) -> str:
