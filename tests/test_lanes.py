@@ -269,6 +269,27 @@ async def test_a_lane_that_stands_still_says_no_at_once(desk):
     assert desk.batches == [["1"], ["2", "3"], ["5"]]
 
 
+async def test_a_lane_whose_batches_wait_for_the_disk_for_ever_says_no_at_once():
+    """They have committed, so nothing runs; but nobody is answered either."""
+    never = asyncio.Event()
+
+    async def apply(commands: Sequence[Command], committed: Committed) -> list[Answer]:
+        committed()
+        await never.wait()
+        return [answer(each.id) for each in commands]
+
+    lane = Lanes(apply, one_lane=False, batch_max=2, stall_seconds=0.05)
+    waiting = []
+    for id in range(1, 21):
+        waiting.append(lane.submit(command(id)))
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.1)
+    with pytest.raises(Overloaded):
+        lane.submit(command(21))
+    never.set()
+    await asyncio.gather(*waiting)
+
+
 async def test_a_lane_that_moves_takes_what_comes(desk):
     """The control: as slow as before, but a batch has just begun."""
     lane = queue(desk, one_lane=True, batch_max=2, stall_seconds=60)

@@ -70,7 +70,7 @@ class Lane:
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
         self._moved = 0.0
-        """When a batch last began or ended, by the loop's clock."""
+        """When a batch last began, committed or was answered, by the loop's clock."""
         self._queue: deque[Waiting] = deque()
         self._solo_waiting = 0
         self._solo_running = False
@@ -93,7 +93,7 @@ class Lane:
     def _stalled(self, loop: asyncio.AbstractEventLoop) -> bool:
         """A whole batch waits, and for a while nothing has moved: who comes now would wait longer
         than anybody has patience, so he is told at once."""
-        return self._running > 0 and loop.time() - self._moved > self._stall_seconds
+        return bool(self.batches) and loop.time() - self._moved > self._stall_seconds
 
     @property
     def waiting(self) -> int:
@@ -114,6 +114,7 @@ class Lane:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self.batches.discard(task)
+        self._moved = self._loop.time()
         self._begin()
 
     async def _run(self) -> None:

@@ -1,5 +1,6 @@
 """Orders over HTTP: buy what a hold holds, see it, take it back."""
 
+import threading
 import time
 from itertools import count
 from typing import Any
@@ -209,6 +210,50 @@ def test_a_key_whose_order_was_refused_may_be_used_again(served, event):
     headers = {"Idempotency-Key": "declined once"}
     assert buy(served, hold, "sandbox:declined", headers=headers).status_code == 402
     assert buy(served, hold, headers=headers).status_code == 201
+
+
+def test_a_copy_of_an_order_that_still_runs_is_told_so(served, event):
+    """And charges nothing: one payment, whoever asks how often."""
+    hold = place(served, event)["id"]
+    headers = {"Idempotency-Key": f"copies-{hold}"}
+    first: list[Any] = []
+    buying = threading.Thread(
+        target=lambda: first.append(buy(served, hold, "sandbox:slow:2", headers=headers))
+    )
+    buying.start()
+    while served.call("GET", f"/v1/holds/{hold}").json()["state"] != "paying":
+        pass
+    copy = buy(served, hold, "sandbox:slow:2", headers=headers)
+    assert refusal(copy) == (409, "in_progress")
+    assert copy.headers["Retry-After"] == "1"
+    buying.join()
+    assert first[0].status_code == 201
+    again = buy(served, hold, "sandbox:slow:2", headers=headers)
+    assert (again.status_code, again.json()) == (201, first[0].json())
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
+def test_where_nobody_knows_whether_it_was_charged_the_key_stays_what_it_is(served, event):
+    hold = place(served, event)["id"]
+    headers = {"Idempotency-Key": f"unknown-{hold}"}
+    assert buy(served, hold, "sandbox:timeout", headers=headers).status_code == 503
+    other = buy(served, hold, "sandbox:ok", headers=headers)
+    assert refusal(other) == (422, "idempotency_mismatch")
+    assert buy(served, hold, "sandbox:timeout", headers=headers).status_code == 503
+
+
+def test_a_key_of_a_hold_is_no_key_of_an_order(served, event):
+    headers = {"Idempotency-Key": f"both-{event}"}
+    ask = {"buyer": "u-1", "seats": ["A-1-1"]}
+    hold = served.call("POST", f"/v1/events/{event}/holds", ask, headers=headers).json()["id"]
+    assert buy(served, hold, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("method", ["sandbox:okk", "sandbox:slow:x", "sandbox:", "card"])
+def test_a_method_that_is_none_moves_nothing(served, event, method):
+    hold = place(served, event)["id"]
+    assert refusal(buy(served, hold, method)) == (422, "payment_unknown")
+    assert served.call("GET", f"/v1/holds/{hold}").json()["state"] == "held"
 
 
 def test_a_buyer_pays_for_and_sees_his_own_order(served, seller, public, event):

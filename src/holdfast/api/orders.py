@@ -13,6 +13,8 @@ from holdfast.domain.model import Hold, Order
 from holdfast.domain.outcomes import Cancelled, Confirmed, Paying, Reason, Refused
 from holdfast.ids import digest, event_of
 
+ORDER_MS = 70_000
+"""Longer than a payment can take."""
 NEW_ORDER = Body(wire.NewOrder)
 HOLD_GONE = {Reason.EXPIRED: "hold_expired"}
 
@@ -24,18 +26,26 @@ async def create(service: Service, call: Call) -> Reply:
     asked: wire.NewOrder = NEW_ORDER.decode(call.body)
     key = call.idempotency_key(asked.hold)
     assert key is not None
+    key = key.replace("key:", "order:", 1)  # one of a hold is no order's
     event = opened(service, call, asked.hold)
     found = await service.shop.hold_now(asked.hold)
     if found is None:
         raise Problem(404, Reason.UNKNOWN_HOLD, f"there is no hold {asked.hold!r}")
     method = _method(service, asked) if found[0].amount > 0 else ""
-    # Before any money moves: the key may have been used for another order.
+    # Before any money moves: the key may have been used for another order, or a copy of this very
+    # call may be at it.
     used_for = digest("order", asked.hold, method)
-    await service.reservations.reserve(key, used_for)
-    answer = await _buy(service, call, event, found[0], key, method)
-    if answer.status >= 400:
-        await service.reservations.free(key, used_for)
-    return answer
+    reservations = service.reservations
+    await reservations.begin(key, used_for, ORDER_MS if method else 0)
+    made: bool | None = None
+    try:
+        answer = await _buy(service, call, event, found[0], key, method)
+        # Where nobody knows what became of the payment, the key stays what it is.
+        made = None if answer.status >= 500 else answer.status < 400
+        return answer
+    finally:
+        if method or made is False:
+            await reservations.end(key, used_for, made=made)
 
 
 async def _buy(
@@ -64,7 +74,7 @@ def _method(service: Service, asked: wire.NewOrder) -> str:
     if asked.payment is None:
         raise Problem(422, "payment_required", "this order costs something: say how it is paid")
     method = asked.payment.method
-    if not method.startswith("sandbox:"):
+    if not sandbox.knows(method):
         raise Problem(422, "payment_unknown", f"there is no payment method {method!r}")
     if service.settings.payments != "sandbox":
         detail = "the sandbox takes no payments here: the deployment did not ask for it"
@@ -149,7 +159,14 @@ ROUTES = [
             400: ("idempotency_key_required",),
             402: ("declined",),
             404: ("unknown_hold",),
-            409: ("hold_expired", "released", "confirmed", "payment_used", "not_on_sale"),
+            409: (
+                "in_progress",
+                "hold_expired",
+                "released",
+                "confirmed",
+                "payment_used",
+                "not_on_sale",
+            ),
             422: ("invalid", "idempotency_mismatch", "payment_required", "payment_unknown"),
             503: ("payment_unavailable",),
         },

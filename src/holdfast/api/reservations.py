@@ -27,6 +27,10 @@ log = logging.getLogger("holdfast.reservations")
 class Reserved(msgspec.Struct):
     digest: str
     at_ms: Millis
+    until_ms: Millis = 0
+    """While somebody is at it: a copy that comes meanwhile is told so."""
+    made: bool = False
+    """It is done; what it made tells the answer."""
 
 
 _read = msgspec.json.Decoder(Reserved).decode
@@ -38,25 +42,40 @@ class Reservations:
         self._lease = Lease(store, "forget idempotency keys", holder)
         self._task: asyncio.Task[None] | None = None
 
-    async def reserve(self, key: str, digest: str) -> None:
-        """Remembers what the key is used for; the same key for something else is refused."""
+    async def begin(self, key: str, digest: str, running_ms: Millis = 0) -> None:
+        """Remembers what the key is used for; the same key for something else is refused, and so
+        is a copy of what is still running, for as long as it may run."""
         found, now = await self._store.documents(KIND, key)
-        version = found[0].version if found else 0
-        if found and now - _read(found[0].body).at_ms <= KEPT_MS:
-            _check(_read(found[0].body), digest)
-            return
-        body = msgspec.json.encode(Reserved(digest, now)).decode()
-        if not await self._store.put(Document(KIND, key, version + 1, body)):
+        version = 0
+        if found:
+            version = found[0].version
+            reserved = _read(found[0].body)
+            if now - reserved.at_ms <= KEPT_MS:
+                _check(reserved, digest, now)
+                if reserved.made or not running_ms:
+                    return
+        mine = Reserved(digest, now, now + running_ms)
+        if not await self._put(key, version + 1, mine):
             # A copy of the call was a moment faster.
-            found, _ = await self._store.documents(KIND, key)
+            found, now = await self._store.documents(KIND, key)
             if found:
-                _check(_read(found[0].body), digest)
+                _check(_read(found[0].body), digest, now)
 
-    async def free(self, key: str, digest: str) -> None:
-        """What was refused made nothing: the key may be used for something else."""
+    async def end(self, key: str, digest: str, *, made: bool | None) -> None:
+        """It runs no longer. What was refused made nothing: the key may be used for something else.
+        Where nobody knows (None), or it was made, only the same may come again."""
         found, _ = await self._store.documents(KIND, key)
-        if found and _read(found[0].body).digest == digest:
+        if not found or (reserved := _read(found[0].body)).digest != digest:
+            return
+        if made is False:
             await self._store.drop(KIND, key, found[0].version)
+        elif reserved.until_ms:
+            reserved.until_ms, reserved.made = 0, bool(made)
+            await self._put(key, found[0].version + 1, reserved)
+
+    async def _put(self, key: str, version: int, reserved: Reserved) -> bool:
+        body = msgspec.json.encode(reserved).decode()
+        return await self._store.put(Document(KIND, key, version, body))
 
     async def forget(self) -> int:
         """Those that are older than a day; how many."""
@@ -83,9 +102,14 @@ class Reservations:
                     await self.forget()
             except HoldfastError as trouble:
                 log.warning("old idempotency keys were not forgotten: %s", trouble)
+            except Exception:
+                log.exception("old idempotency keys were not forgotten")
 
 
-def _check(reserved: Reserved, digest: str) -> None:
+def _check(reserved: Reserved, digest: str, now: Millis) -> None:
     if reserved.digest != digest:
         detail = "this Idempotency-Key was used for something else"
         raise Problem(422, "idempotency_mismatch", detail)
+    if reserved.until_ms > now:
+        detail = "the first of these calls is still running"
+        raise Problem(409, "in_progress", detail, headers={"Retry-After": "1"})
