@@ -3,6 +3,9 @@
 `key` is the name under which a caller repeats a command, whatever it asks for; `id` and `order` are
 names of what it makes. Either makes the command repeatable: what it made is made once. What callers
 chose never collides with ids of ours: each kind has its own beginning.
+
+A fingerprint is of what the caller asked, and of nothing else: a setting of the deployment may
+change between an ask and its repetition.
 """
 
 from holdfast.domain.commands import (
@@ -54,7 +57,9 @@ class Clerk:
         id: str | None = None,
         key: str | None = None,
         cap: int | None = None,
+        default_cap: int | None = None,
     ) -> PlaceHold:
+        """`cap` is the caller's word; `default_cap` is the deployment's, where there is none."""
         hold = public_id(event, id or self.ids.new())
         repeatable = id is not None or key is not None
         return PlaceHold(
@@ -63,7 +68,7 @@ class Clerk:
             hold=hold,
             buyer=buyer,
             ask=ask,
-            cap=cap,
+            cap=default_cap if cap is None else cap,
             digest=digest("place", buyer, id, ask, cap) if repeatable else "",
         )
 

@@ -24,6 +24,10 @@ CHOICES = {
     "log_level": ("debug", "info", "warning", "error"),
 }
 
+UNSHOWN = ("admin_key", "secret", "store", "gate")
+"""Secrets, or addresses that may have a password in them."""
+SECRET_CHARS_MIN = 16
+
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str = "sqlite:///holdfast.db"
@@ -70,7 +74,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     admin_key: Annotated[str, Meta(max_length=512)] = ""
     """The first admin key. Else one is made at the first start, and printed once."""
     secret: Annotated[str, Meta(max_length=512)] = ""
-    """What tokens of buyers and holds are made with. Else one is made, and kept in the store."""
+    """What tokens of buyers and holds are made with. Else one is made, and kept in the store.
+    One that is given has 16 characters at least."""
     payments: str = "none"
     """Who takes payments: none (free orders only) or sandbox (pretends; never in production)"""
     requests_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 4_096
@@ -79,6 +84,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a client may take to send the head of a request."""
     body_seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0
     """How long it may take to send the rest."""
+    write_seconds: Annotated[float, Meta(gt=0, le=600)] = 30.0
+    """How long a client may take nothing of its answer; then it is disconnected."""
     stop_seconds: Annotated[float, Meta(gt=0, le=3600)] = 30.0
     """How long a worker that was asked to stop may take to answer what it has in hand."""
     buyer_rate: Annotated[float, Meta(gt=0, le=1_000_000)] = 20.0
@@ -131,12 +138,16 @@ def _read(name: str, value: Any, source: str) -> Any:  # of the setting's own ty
         known = ", ".join(kinds)
         raise SettingsError(f"{source}: there is no setting {name!r}; known are {known}")
     try:
-        return msgspec.convert(value, kinds[name], strict=False)
+        read = msgspec.convert(value, kinds[name], strict=False)
     except msgspec.ValidationError as cause:
         problem = str(cause).replace("Expected", "expected")
         if kinds[name] is bool:
             problem = "write true or false"
-        raise SettingsError(f"{source}: {name} = {value!r}: {problem}") from None
+        shown = name if name in UNSHOWN else f"{name} = {value!r}"
+        raise SettingsError(f"{source}: {shown}: {problem}") from None
+    if name == "secret" and 0 < len(read) < SECRET_CHARS_MIN:
+        raise SettingsError(f"{source}: secret must have {SECRET_CHARS_MIN} characters at least")
+    return read
 
 
 def configured(name: str, environ: Mapping[str, str] | None = None) -> bool:

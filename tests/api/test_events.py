@@ -1,13 +1,24 @@
 """Events over HTTP: create, see, change, the seat map and the log."""
 
 import gzip
+import threading
 import time
 from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 import requests
 
+from holdfast.api import events
+from holdfast.api.callers import Caller
+from holdfast.api.calls import BIG_BODY_BYTES, Call
+from holdfast.api.keys import Key, Role
+from holdfast.api.service import Service
+from holdfast.domain.plan import read_capacity
+from holdfast.engine import Holdfast
+from holdfast.settings import Settings
+from holdfast.stores.memory import MemoryStore
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN
 
@@ -242,6 +253,65 @@ def test_what_is_held_or_sold_is_not_withdrawn(served, event):
     assert refusal(no) == (422, "unknown_unit")
     no = change(served, event, seats=[{"id": "A-1-1", "number": 1, "tier": "gold"}])
     assert refusal(no) == (409, "exists")
+
+
+@pytest.mark.parametrize(
+    ("withdraw", "reason"),
+    [
+        ({"seats": ["A-1-1"]}, (409, "taken")),
+        ({"pools": {"floor": 50}}, (409, "insufficient")),
+        ({"seats": ["Z-1"]}, (422, "unknown_unit")),
+    ],
+)
+def test_units_that_cannot_be_withdrawn_leave_all_else_as_it_was(served, event, withdraw, reason):
+    ask = {"buyer": "u-1", "seats": ["A-1-1"], "pools": {"floor": 1}}
+    served.call("POST", f"/v1/events/{event}/holds", ask)
+    before = served.call("GET", f"/v1/events/{event}").json()
+    more = [{"id": "BOX-1", "number": 1, "tier": "gold"}]
+    no = change(served, event, name="Second night", state="paused", seats=more, withdraw=withdraw)
+    assert refusal(no) == reason
+    assert served.call("GET", f"/v1/events/{event}").json() == before
+
+
+def test_units_go_settings_change_and_units_come_in_one_call(served, event):
+    answer = change(
+        served,
+        event,
+        prices={"silver": 100},
+        seats=[{"id": "S-1", "number": 1, "tier": "silver"}],
+        withdraw={"seats": ["A-1-1", "A-1-2"]},
+    )
+    assert answer.status_code == 200
+    assert (answer.json()["capacity"], answer.json()["prices"]["silver"]) == (69, 100)
+    facts = served.call("GET", f"/v1/events/{event}/log").json()["facts"][1:]
+    told = [fact["data"].keys() & {"seats_withdrawn", "seats_added"} for fact in facts]
+    assert told == [{"seats_withdrawn"}, set(), {"seats_added"}]
+
+
+async def test_a_large_change_is_read_beside_the_loop(monkeypatch):
+    """Others are served meanwhile."""
+    readers = set()
+
+    def read(units: Any, prices: Any) -> Any:
+        readers.add(threading.current_thread())
+        return read_capacity(units, prices)
+
+    monkeypatch.setattr(events, "read_capacity", read)
+    body = {
+        "seats": [
+            {"id": f"N-{nth}", "number": nth, "tier": "gold", "section": "N" * 60}
+            for nth in range(4_000)
+        ]
+    }
+    shop = Holdfast(MemoryStore(), Settings(store="memory://"), upkeep=False)
+    async with Service(shop) as service:
+        await shop.create_event(described(id="big"))
+        call = Call(Caller(Key("k1", Role.ADMIN, "")), {"event": "big"}, {}, b"", "", "r1")
+        call.body = msgspec.json.encode(body)
+        assert len(call.body) > BIG_BODY_BYTES
+        assert (await events.change(service, call)).status == 200
+    assert readers
+    assert threading.current_thread() not in readers
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,7 @@ def test_a_callers_own_id_names_the_hold(served, event):
     assert (again.content, again.headers["Idempotency-Replayed"]) == (first.content, "true")
     other = ask(served, event, id="basket-7", pools={"floor": 2})
     assert refusal(other) == (422, "idempotency_mismatch")
+    assert other.json()["detail"] == f"the id '{event}.basket-7' was used for something else"
 
 
 def test_a_channels_units_are_only_for_who_names_it(served):
@@ -216,7 +217,7 @@ def test_payment_begins_once(served, event):
 def test_a_hold_runs_out_by_itself(served):
     event = make_event(served, hold_seconds=1, grace_seconds=60)
     left, paying = held(served, event, seats=["A-1-1"]), held(served, event, seats=["A-1-2"])
-    served.call("POST", f"/v1/holds/{paying}/pay")
+    soft = served.call("POST", f"/v1/holds/{paying}/pay").json()["expires_at"]
     over = time.monotonic() + 5
     while (seen := served.call("GET", f"/v1/holds/{left}").json())["state"] == "held":
         assert time.monotonic() < over
@@ -225,8 +226,9 @@ def test_a_hold_runs_out_by_itself(served):
     for verb in ("extend", "pay"):
         assert refusal(served.call("POST", f"/v1/holds/{left}/{verb}")) == (409, "expired")
     assert served.call("DELETE", f"/v1/holds/{left}").status_code == 204
-    # Payment that had begun keeps its seat until the hard deadline.
-    assert served.call("GET", f"/v1/holds/{paying}").json()["state"] == "paying"
+    # Payment that had begun keeps its seat until the hard deadline. Shown is the soft one.
+    seen = served.call("GET", f"/v1/holds/{paying}").json()
+    assert (seen["state"], seen["expires_at"], seen["seconds_left"]) == ("paying", soft, 0)
     assert refusal(ask(served, event, "u-2", seats=["A-1-2"])) == (409, "taken")
     assert ask(served, event, "u-2", seats=["A-1-1"]).status_code == 201
 

@@ -138,6 +138,7 @@ def test_a_replay_after_a_while_and_a_restart_is_the_same_to_the_byte(tmp_path):
 
 def assert_mismatch(answer: requests.Response) -> None:
     assert (answer.status_code, answer.json()["reason"]) == (422, "idempotency_mismatch")
+    assert answer.json()["detail"] == "this Idempotency-Key was used for something else"
 
 
 def test_another_body_under_the_same_key_is_refused(served, event):
@@ -261,6 +262,35 @@ def test_an_order_needs_a_key(served, event):
     assert served.call("GET", f"/v1/holds/{hold}").json()["state"] == "held"
 
 
+def test_a_new_buyer_is_made_once_for_each_key(served, seller):
+    key = new_key()
+    first = post(served, "/v1/buyers", None, key, key=seller)
+    assert first.status_code == 201
+    for body in (None, {}, {"buyer": None}):
+        assert post(served, "/v1/buyers", body, key, key=seller).json() == first.json()
+    others = [
+        post(served, "/v1/buyers", None, new_key(), key=seller),
+        post(served, "/v1/buyers", None, key),
+        post(served, "/v1/buyers", None, None, key=seller),
+        post(served, "/v1/buyers", None, None, key=seller),
+    ]
+    assert len({answer.json()["buyer"] for answer in (first, *others)}) == 5
+    named = post(served, "/v1/buyers", {"buyer": "ann"}, key, key=seller)
+    assert named.json()["buyer"] == "ann"
+
+
+def test_a_nameless_callers_key_gives_nobody_another_ones_buyer(served, public):
+    key = new_key()
+    one, two = (post(served, "/v1/buyers", None, key, key=public) for _ in range(2))
+    assert one.json()["buyer"] != two.json()["buyer"]
+    made = [
+        post(served, "/v1/buyers", None, key, key=public, headers={"Buyer-Token": token})
+        for token in (one.json()["token"], one.json()["token"], two.json()["token"])
+    ]
+    assert made[0].json() == made[1].json()
+    assert made[0].json() != made[2].json()
+
+
 @pytest.mark.parametrize("key", ["", "x" * 256, "schlüssel"])
 def test_a_key_that_cannot_be_one_is_refused(served, event, key):
     headers = {"Idempotency-Key": key.encode().decode("latin-1")}
@@ -268,6 +298,7 @@ def test_a_key_that_cannot_be_one_is_refused(served, event, key):
         (f"/v1/events/{event}/holds", {"buyer": "u-1", "pools": {"floor": 1}}),
         ("/v1/orders", paid(floor(served, event)["id"])),
         ("/v1/events", new_event()),
+        ("/v1/buyers", {}),
     ):
         answer = served.call("POST", path, body, headers=headers)
         assert (answer.status_code, answer.json()["reason"]) == (422, "invalid")

@@ -5,21 +5,30 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis import Redis as Client
 
+from holdfast.api import holds
 from holdfast.api.callers import Caller
+from holdfast.api.calls import REPLAYED, Call, Reply
 from holdfast.api.keys import Key, Role
 from holdfast.api.limits import Limits, Verdict
-from holdfast.errors import GateDown
+from holdfast.api.problems import Problem
+from holdfast.api.service import Service
+from holdfast.domain.outcomes import Answer
+from holdfast.engine import Holdfast
+from holdfast.errors import CommitUnknown, GateDown, Overloaded
 from holdfast.gates.buckets import Buckets, Reservations
 from holdfast.gates.grants import CLOSED_SECONDS, LAPSE_SECONDS, Grants, Line
 from holdfast.gates.memory import MemoryGate
 from holdfast.gates.redis import RedisGate
 from holdfast.ports import Gate
 from holdfast.settings import Settings
+from holdfast.stores.memory import MemoryStore
+from tests.contract.helpers import E1, SOFT_MS, on_sale
 from tests.gates.conftest import found
 from tests.servers import Redis, running
 
@@ -479,3 +488,141 @@ async def test_a_redis_that_is_not_there_is_done_without(watch):
     assert not await limits.reserve(HERE, "h2", 1, 60.0)
     await limits.free("h1")
     await gate.close()
+
+
+# Units of an address, as the service counts them
+
+UNITS_MAX = 4
+
+
+class Desk:
+    """A service in this process on the test's clock, which lets an address hold four units."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def ask(
+        self, units: int = 4, *, id: str | None = None, key: str | None = None, buyer: str = "ann"
+    ) -> Reply:
+        body: dict[str, Any] = {"pools": {"floor": units}} | ({"id": id} if id else {})
+        headers = {b"idempotency-key": key.encode()} if key else {}
+        return await self._call(holds.place, {"event": E1}, body, buyer, headers)
+
+    async def of_hold(self, handle: Any, placed: Reply) -> Reply:
+        hold = msgspec.json.decode(placed.body)
+        headers = {b"hold-token": hold["token"].encode()}
+        return await self._call(handle, {"hold": hold["id"]}, {}, hold["buyer"], headers)
+
+    async def _call(
+        self, handle: Any, params: dict[str, str], body: Any, buyer: str, headers: Any
+    ) -> Reply:
+        call = Call(caller(buyer=buyer), params, headers, b"", HERE, "r1")
+        call.body = msgspec.json.encode(body)
+        try:
+            answer: Reply = await handle(self.service, call)
+        except Problem as problem:
+            return Reply(problem.status, problem.body())
+        return answer
+
+    async def full(self) -> bool:
+        """Whether somebody else could not hold one unit more."""
+        answer = await self.ask(1, buyer="eve")
+        if answer.status == 201:
+            await self.of_hold(holds.release, answer)
+        return said(answer) == (429, "address_units")
+
+
+def said(answer: Reply) -> tuple[int, str]:
+    return answer.status, msgspec.json.decode(answer.body).get("reason", "")
+
+
+@pytest.fixture(params=["authority", "two-layer", "gate"])
+async def desk(request, watch) -> AsyncIterator[Desk]:
+    """With a gate that is this process's own: the units are counted here."""
+    chosen = Settings(store="memory://", policy=request.param, address_units_max=UNITS_MAX)
+    gate = None if request.param == "authority" else MemoryGate(watch.millis)
+    store = MemoryStore(watch.millis)
+    shop = Holdfast(store, chosen, gate=gate, upkeep=False, clock=watch.millis)
+    async with Service(shop) as service:
+        service.limits = Limits(chosen, None, watch)
+        await on_sale(shop)
+        yield Desk(service)
+
+
+@pytest.mark.parametrize("name", [{"id": "mine"}, {"key": "k"}, {"id": "mine", "key": "k"}])
+async def test_a_repetition_gets_its_first_answer_and_counts_once(desk, name):
+    first = await desk.ask(**name)
+    for _ in range(3):
+        again = await desk.ask(**name)
+        assert (again.status, again.body, again.headers) == (201, first.body, REPLAYED)
+        assert await desk.full()
+    await desk.of_hold(holds.release, first)
+    assert (await desk.ask(**name)).body == first.body
+    assert not await desk.full(), "it is the answer that comes again, not the hold"
+
+
+@pytest.mark.parametrize("units", [2, UNITS_MAX])
+@pytest.mark.parametrize("name", [{"id": "mine"}, {"key": "k"}])
+async def test_another_ask_under_the_same_name_frees_nothing(desk, name, units):
+    await desk.ask(units, **name)
+    for other in (1, 3):
+        assert said(await desk.ask(other, **name)) == (422, "idempotency_mismatch")
+    left = UNITS_MAX - units
+    assert said(await desk.ask(left + 1, buyer="eve")) == (429, "address_units")
+    if left:
+        assert (await desk.ask(left, buyer="eve")).status == 201
+
+
+async def test_units_count_for_as_long_as_they_are_held(desk, watch):
+    placed = await desk.ask()
+    assert (await desk.of_hold(holds.extend, placed)).status == 200
+    watch.now += SOFT_MS / 1000 + 1
+    assert await desk.full(), "extended"
+    assert (await desk.of_hold(holds.pay, placed)).status == 200
+    watch.now += SOFT_MS / 1000
+    assert await desk.full(), "paying, until the hard deadline"
+    watch.now += 3_600
+    assert not await desk.full()
+
+
+@pytest.mark.parametrize("name", [{}, {"id": "mine"}, {"key": "k"}])
+async def test_an_ask_that_fails_does_not_count(desk, monkeypatch, name):
+    submit = desk.service.shop.submit
+
+    async def fail(command: Any) -> Answer:
+        raise Overloaded(1.0)
+
+    monkeypatch.setattr(desk.service.shop, "submit", fail)
+    with pytest.raises(Overloaded):
+        await desk.ask(**name)
+    monkeypatch.setattr(desk.service.shop, "submit", submit)
+    assert not await desk.full()
+    assert (await desk.ask(**name)).status == 201
+
+
+async def test_units_of_which_nobody_knows_whether_they_are_held_count(desk, monkeypatch):
+    submit = desk.service.shop.submit
+
+    async def lose(command: Any) -> Answer:
+        await submit(command)
+        raise CommitUnknown("the answer was lost")
+
+    monkeypatch.setattr(desk.service.shop, "submit", lose)
+    with pytest.raises(CommitUnknown):
+        await desk.ask(key="k")
+    monkeypatch.setattr(desk.service.shop, "submit", submit)
+    assert await desk.full()
+    assert (await desk.ask(key="k")).headers == REPLAYED
+    desk.service.limits._clock.now += holds.RESERVED_SECONDS + 1
+    assert await desk.full(), "now it is known that they are"
+
+
+async def test_a_refused_ask_does_not_count(desk):
+    for name in ({}, {"id": "mine"}, {"key": "k"}):
+        answer = await desk.ask(4, **name, buyer="b" * 200)
+        assert answer.status == 422
+    await desk.service.shop.pause_event(E1)
+    for name in ({}, {"id": "mine"}, {"key": "k"}):
+        assert said(await desk.ask(4, **name)) == (409, "not_on_sale")
+    await desk.service.shop.open_event(E1)
+    assert (await desk.ask(UNITS_MAX)).status == 201

@@ -18,13 +18,14 @@ from holdfast import Holdfast
 from holdfast.api import live as api
 from holdfast.api.app import make_app
 from holdfast.api.service import Service
+from holdfast.api.supervisor import listen
 from holdfast.api.worker import SharedSocketServer
 from holdfast.followers import live
 from holdfast.settings import Settings
 from holdfast.stores.memory import MemoryStore
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, Served, serving
-from tests.api.test_workers import until, workers_of
+from tests.api.test_workers import unread, until, workers_of
 from tests.contract.helpers import E1, on_sale
 
 Json = dict[str, Any]
@@ -310,7 +311,7 @@ async def test_stopping_ends_every_stream_within_a_moment(tmp_path):
             ws = await client.http.ws_connect(f"{path}/live", headers=HEADERS, max_msg_size=0)
             await anext(server_sent(sse))
             assert (await ws.receive_json())["type"] == "snapshot"
-            deaf = [await asyncio.to_thread(unread, served.url, event, kind) for kind in KINDS]
+            deaf = [await asyncio.to_thread(deaf_to, served.url, event, kind) for kind in KINDS]
             began = time.monotonic()
             served.process.send_signal(signal.SIGTERM)
             message = await ws.receive(WAIT_SECONDS)
@@ -331,17 +332,8 @@ UPGRADE = (
 )
 
 
-def unread(url: str, event: str, kind: str) -> socket.socket:
-    """A connection that reads how the answer begins, and no more."""
-    host, port = url.removeprefix("http://").split(":")
-    deaf = socket.socket()
-    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    deaf.connect((host, int(port)))
-    head = f"GET /v1/events/{event}/{kind} HTTP/1.1\r\nHost: {host}\r\n"
-    head += UPGRADE if kind == "live" else ""
-    deaf.sendall(f"{head}Authorization: Bearer {ADMIN}\r\n\r\n".encode())
-    assert deaf.recv(12) == (b"HTTP/1.1 101" if kind == "live" else b"HTTP/1.1 200")
-    return deaf
+def deaf_to(url: str, event: str, kind: str) -> socket.socket:
+    return unread(url, f"/v1/events/{event}/{kind}", UPGRADE if kind == "live" else "")
 
 
 @pytest.fixture
@@ -426,10 +418,11 @@ class Inside:
 
 
 @pytest.fixture
-async def inside() -> AsyncIterator[Inside]:
+async def inside(request) -> AsyncIterator[Inside]:
+    """With a parameter: so many seconds may pass in which a client takes nothing."""
     settings = Settings(store="memory://", admin_key=ADMIN)
     shop = Holdfast(MemoryStore(), settings, upkeep=False)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listen("127.0.0.1", 0, getattr(request, "param", 30.0))
     listener.setblocking(False)
     async with Service(shop) as service:
         await on_sale(shop)
@@ -513,9 +506,31 @@ async def test_a_client_that_does_not_read_is_cut_off(inside, monkeypatch):
     monkeypatch.setattr(live, "TIDY_SECONDS", 0.05)
     await inside.service.shop.add_capacity(E1, {"sections": [{**BIG_HOUSE[0], "id": "big"}]})
     for kind in KINDS:
-        deaf = await asyncio.to_thread(unread, inside.client.url, E1, kind)
+        deaf = await asyncio.to_thread(deaf_to, inside.client.url, E1, kind)
         try:
             assert inside.service.live.subscribers == 1
             await inside.subscribers(0)
         finally:
             deaf.close()
+
+
+@pytest.mark.parametrize("inside", [1.0], indirect=True)
+@pytest.mark.parametrize("kind", [*KINDS, "seats"])
+async def test_a_client_that_takes_nothing_is_disconnected(inside, kind):
+    """Although the server itself is ready to keep for it whatever it does not take."""
+    await inside.service.shop.add_capacity(E1, {"sections": [{**BIG_HOUSE[0], "id": "big"}]})
+    deaf = await asyncio.to_thread(deaf_to, inside.client.url, E1, kind)
+    with deaf:
+        assert inside.service.live.subscribers == (kind in KINDS)
+        assert is_connected(inside.client.url, deaf)
+        await asyncio.to_thread(until, lambda: not is_connected(inside.client.url, deaf), 10)
+        await inside.subscribers(0)
+        with pytest.raises(ConnectionResetError):
+            await asyncio.to_thread(lambda: [*iter(lambda: deaf.recv(65_536), b"")])
+
+
+def is_connected(url: str, client: socket.socket) -> bool:
+    """Whether the server's end of this connection is still there."""
+    ends = f"0100007F:{int(url.rpartition(':')[2]):04X} 0100007F:{client.getsockname()[1]:04X} 01"
+    with open("/proc/net/tcp") as table:
+        return ends in table.read()

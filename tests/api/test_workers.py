@@ -1,7 +1,10 @@
 """Several processes on one port: killed, renewed, stopped. Nothing that was answered is lost."""
 
 import os
+import resource
 import signal
+import socket
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -17,7 +20,7 @@ from holdfast.settings import Settings
 from holdfast.upkeep.check import check_store
 from holdfast.wiring import make_store
 from tests.api.conftest import make_event
-from tests.api.serving import ADMIN, Served, serving
+from tests.api.serving import ADMIN, HOLDFAST, Served, serving
 from tests.conftest import needed
 from tests.servers import Postgres, own_server
 
@@ -218,6 +221,116 @@ def test_workers_are_renewed_one_by_one_while_it_serves(tmp_path):
     assert failed == []
 
 
+def test_a_worker_that_cannot_be_renewed_stays(tmp_path):
+    """Its store is out of reach for a new one. It goes on, and can still be stopped."""
+    shop = tmp_path / "data" / "shop.db"
+    shop.parent.mkdir()
+    with serving(f"sqlite:///{shop}", cwd=tmp_path) as served:
+        before = workers_of(served)
+        shop.parent.rename(tmp_path / "aside")
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: len(workers_of(served)) == 2)
+        until(lambda: workers_of(served) == before)
+        (tmp_path / "aside").rename(shop.parent)
+        assert served.call("GET", "/v1/events").ok
+        until(lambda: "was not renewed" in "".join(served.said))
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(10) == 0
+
+
+def test_asked_twice_to_renew_it_renews_twice_and_leaves_nobody_behind(tmp_path):
+    with serving(f"sqlite:///{tmp_path / 'shop.db'}", "--workers", "2", cwd=tmp_path) as served:
+        seen = set(workers_of(served))
+
+        def now() -> int:
+            seen.update(workers_of(served))
+            return len(workers_of(served))
+
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: now() == 3)
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: now() == 2 and len(seen) == 6, 30)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(10) == 0
+        assert not [pid for pid in seen if os.path.exists(f"/proc/{pid}")]
+
+
+def test_where_no_process_can_be_started_it_is_tried_again(tmp_path):
+    with serving(f"sqlite:///{tmp_path / 'shop.db'}", cwd=tmp_path) as served:
+        _, hard = resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (3, hard))
+        os.kill(workers_of(served)[0], signal.SIGKILL)
+        until(lambda: "".join(served.said).count("cannot be started") > 1)
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (hard, hard))
+        until(lambda: is_ready(served))
+
+
+def test_a_worker_starts_also_when_the_first_key_was_revoked(tmp_path):
+    with serving(f"sqlite:///{tmp_path / 'shop.db'}", cwd=tmp_path) as served:
+        other = served.key("admin")
+        subprocess.run([*HOLDFAST, "keys", "revoke", ADMIN], env=served.environment, check=True)
+        until(lambda: served.call("GET", "/v1/events").status_code == 401)
+        os.kill(workers_of(served)[0], signal.SIGKILL)
+        until(lambda: is_ready(served))
+        assert requests.get(
+            f"{served.url}/v1/events", headers={"Authorization": f"Bearer {other}"}, timeout=10
+        ).ok
+
+
+def is_ready(served: Served) -> bool:
+    try:
+        return requests.get(f"{served.url}/readyz", timeout=5).ok
+    except requests.RequestException:
+        return False
+
+
+def test_what_takes_nearly_as_long_as_it_may_is_answered_before_it_stops(tmp_path):
+    shop = f"sqlite:///{tmp_path / 'shop.db'}"
+    with serving(shop, cwd=tmp_path, stop_seconds=6) as served:
+        event = make_event(served)
+        ask = {"buyer": "u", "seats": ["A-1-1"]}
+        hold = served.call("POST", f"/v1/events/{event}/holds", ask).json()
+        answers: list[int] = []
+
+        def buy() -> None:
+            body = {"hold": hold["id"], "payment": {"method": "sandbox:slow:4"}}
+            headers = {"Authorization": f"Bearer {ADMIN}", "Idempotency-Key": "k"}
+            url = f"{served.url}/v1/orders"
+            answers.append(requests.post(url, json=body, headers=headers, timeout=30).status_code)
+
+        buying = threading.Thread(target=buy)
+        buying.start()
+        path = f"/v1/holds/{hold['id']}"
+        until(lambda: served.call("GET", path).json()["state"] == "paying")
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(10) == 0
+        buying.join()
+    assert answers == [201]
+
+
+def test_nobody_who_does_not_read_his_answer_is_waited_for(tmp_path):
+    house = [{"id": "A", "tier": "gold", "rows": 200, "seats_per_row": 300}]
+    with serving(f"sqlite:///{tmp_path / 'shop.db'}", cwd=tmp_path) as served:
+        event = make_event(served, sections=house)
+        with unread(served.url, f"/v1/events/{event}/seats"):
+            began = time.monotonic()
+            served.process.send_signal(signal.SIGTERM)
+            assert served.process.wait(20) == 0
+            assert time.monotonic() - began < 6
+
+
+def unread(url: str, path: str, more: str = "") -> socket.socket:
+    """A connection that reads how the answer begins, and no more."""
+    host, port = url.removeprefix("http://").split(":")
+    deaf = socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.connect((host, int(port)))
+    head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}Authorization: Bearer {ADMIN}\r\n\r\n"
+    deaf.sendall(head.encode())
+    assert deaf.recv(12) == (b"HTTP/1.1 101" if more else b"HTTP/1.1 200")
+    return deaf
+
+
 def test_a_second_signal_does_not_wait(tmp_path):
     with serving(f"sqlite:///{tmp_path / 'shop.db'}", cwd=tmp_path) as served:
         event = make_event(served)
@@ -262,14 +375,7 @@ def test_a_worker_that_cannot_start_again_is_tried_again_and_again(tmp_path):
         os.kill(workers_of(served)[0], signal.SIGKILL)
         time.sleep(1)
         aside.rename(shop.parent)
-
-        def ready() -> bool:
-            try:
-                return requests.get(f"{served.url}/readyz", timeout=5).ok
-            except requests.RequestException:
-                return False
-
-        until(ready, 30)
+        until(lambda: is_ready(served), 30)
 
 
 def test_expired_holds_are_announced_once_by_whichever_worker_has_the_lease(tmp_path):

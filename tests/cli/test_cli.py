@@ -181,6 +181,33 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(run, tmp_path, monkeypatch,
     assert says in err
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("SECRET", "hush" * 200, "512"),
+        ("SECRET", "hush-hush", "16 characters at least"),
+        ("ADMIN_KEY", "hush" * 200, "512"),
+        ("STORE", "oracle://ann:hush@host/x", "oracle://***@host/x"),
+        ("GATE", "memcached://ann:hush@host", "unknown gate"),
+    ],
+)
+def test_a_wrong_setting_that_is_secret_is_not_shown(run, monkeypatch, name, value, says):
+    monkeypatch.setenv(f"HOLDFAST_{name}", value)
+    code, out, err = run("events", "list")
+    assert_one_line(code, out, err)
+    assert says in err
+    assert "hush" not in err
+
+
+@pytest.mark.parametrize("name", ["store", "gate", "secret", "admin_key"])
+def test_nor_is_one_of_the_wrong_kind_in_the_file(run, tmp_path, name):
+    (tmp_path / "holdfast.toml").write_text(f'{name} = ["redis://:hush@host"]')
+    code, out, err = run("events", "list")
+    assert_one_line(code, out, err)
+    assert name in err
+    assert "hush" not in err
+
+
 def test_a_folder_that_cannot_be_written_is_one_line_and_exit_code_2(run, tmp_path):
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o500)

@@ -85,6 +85,63 @@ def test_the_demo_serves_an_event_on_sale_and_says_what_to_try(tmp_path):
         )
 
 
+def test_a_second_demo_leaves_the_first_alone(tmp_path):
+    with demo(tmp_path) as (url, said):
+        for options in ((), ("--fresh",)):
+            second = subprocess.run(
+                [*HOLDFAST, "demo", "--port", "0", *options],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=30,
+            )
+            assert second.returncode == 2
+            assert second.stderr.count("\n") == 1
+            assert "a demo is running" in second.stderr
+        assert sold(url, said) == 0  # its keys are good still
+
+
+def test_a_demo_whose_port_is_taken_touches_nothing(tmp_path):
+    with demo(tmp_path) as (url, said):
+        port = url.rpartition(":")[2]
+        other = ("--store", f"sqlite:///{tmp_path / 'holdfast-demo.db'}")
+        second = subprocess.run(
+            [*HOLDFAST, "demo", "--port", port, *other],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert second.returncode == 2
+        assert f"port {port}" in second.stderr
+        assert sold(url, said) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ADMIN_KEY", "bad key"),
+        ("ADMIN_KEY", "schlüssel"),
+        ("TRUSTED_PROXIES", "foo"),
+        ("GATE", "ftp://x"),
+        ("PORT", "nine"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_before_anything_starts(tmp_path, name, value):
+    done = subprocess.run(
+        [*HOLDFAST, "serve", "--port", "0"] if name != "PORT" else [*HOLDFAST, "serve"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", f"HOLDFAST_{name}": value},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_port_in_use_is_one_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -172,6 +229,24 @@ def test_serve_without_upkeep_leaves_expired_holds_to_a_worker(tmp_path):
 def test_the_first_admin_key_is_printed_once(tmp_path):
     assert ADMIN not in _first_lines(tmp_path, wanted=True)
     _first_lines(tmp_path, wanted=False)
+
+
+def test_a_chosen_key_that_was_revoked_is_missed_only_where_there_is_no_other(tmp_path):
+    store = f"sqlite:///{tmp_path / 'shop.db'}"
+
+    def revoke(key: str) -> None:
+        subprocess.run([*HOLDFAST, "keys", "revoke", key], env=served.environment, check=True)
+
+    with serving(store, cwd=tmp_path) as served:
+        other = served.key("admin")
+        revoke(ADMIN)
+    with serving(store, cwd=tmp_path) as served:
+        assert sum("HOLDFAST_ADMIN_KEY was revoked" in line for line in served.said) == 1
+        assert served.call("GET", "/v1/events", key=other).ok
+        assert served.call("GET", "/v1/events").status_code == 401
+        revoke(other)
+    with pytest.raises(AssertionError, match="HOLDFAST_ADMIN_KEY was revoked: choose another"):
+        serving(store, cwd=tmp_path).__enter__()
 
 
 def _first_lines(folder: Path, *, wanted: bool) -> str:

@@ -4,8 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import Extended, Placed, Reason, Refused
+from holdfast.api.holds import NOTHING
 from holdfast.domain.commands import PlaceHold
 from holdfast.domain.model import Ask
 from tests.contract.helpers import (
@@ -279,6 +281,32 @@ async def test_what_is_decided_anew_tells_the_time_of_that(shop, clock):
         answer = await shop.submit(command)
         assert said(answer.outcome) == said_now
         assert (answer.decided_ms, answer.now_ms) == (clock(), clock())
+
+
+@pytest.mark.parametrize("name", [{"id": "h1"}, {"key": "key:k"}])
+async def test_a_deployments_cap_may_change_between_an_ask_and_its_repetition(shop, name):
+    await on_sale(shop)
+    ask = Ask(pools={"floor": 2})
+    over = shop.clerk.place_hold(E1, "ann", ask, **name, default_cap=1)
+    assert (await shop.submit(over)).outcome.reason is Reason.BUYER_CAP
+    first, *others = [
+        await shop.submit(shop.clerk.place_hold(E1, "ann", ask, **name, default_cap=cap))
+        for cap in (5, 1, None)
+    ]
+    assert isinstance(first.outcome, Placed)
+    assert [(each.outcome, each.replayed) for each in others] == [(first.outcome, True)] * 2
+
+
+async def test_whether_an_ask_was_here_before_can_be_asked_without_making_anything(shop):
+    await on_sale(shop)
+    command = shop.clerk.place_hold(E1, "ann", Ask(pools={"floor": 2}), key="key:k")
+    async with nothing_changes(shop):
+        never = await shop.submit(replace(command, ask=NOTHING))
+    assert (said(never.outcome), never.replayed) == ("no.unknown_unit", False)
+    first = await shop.submit(command)
+    async with nothing_changes(shop):
+        again = await shop.submit(replace(command, ask=NOTHING))
+    assert (again.outcome, again.replayed) == (first.outcome, True)
 
 
 async def test_a_key_used_for_one_command_does_not_serve_for_another(shop):

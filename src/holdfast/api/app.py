@@ -118,6 +118,7 @@ class Endpoint:
         self._name = route.name
         self._numbers = numbers
         self._max = service.settings.requests_max
+        self._waiting = service.patience.waiting
         self._has_body = route.body is not None
 
     async def respond(
@@ -139,8 +140,6 @@ class Endpoint:
         request_id = self._request_id(headers)
         service.in_hand += 1
         try:
-            if service.in_hand > self._max:
-                raise Problem(503, "overloaded", "too much is in hand already", headers=RETRY_SOON)
             answer = await self._answer(req, headers, params, request_id, extra)
         except Exception as trouble:  # whatever it is, this call alone ends with it
             answer = _ended(trouble, self._route, request_id)
@@ -175,15 +174,17 @@ class Endpoint:
         caller = NOBODY
         address = ""
         if route.roles:
+            stranger = None
             known = service.callers.known(headers)
             try:
                 caller = known or await self._identify(headers, req, query_string)
-            except Stranger as stranger:
-                # The page that called has to be able to read why.
-                _allow_origin(stranger.key, headers, extra)
-                raise
+            except Stranger as trouble:
+                # The page that called can read why, and trying tokens costs its address as well.
+                stranger, caller = trouble, Caller(trouble.key)
             if caller.key.origins:
                 _allow_origin(caller.key, headers, extra)
+            if service.in_hand - len(self._waiting) > self._max:
+                raise _overloaded("too much is in hand already")
             limited = service.limits.limits(caller)
             if caller.public or limited:
                 peer = req.scope.get("client") or ("", 0)
@@ -193,12 +194,18 @@ class Endpoint:
                 extra.update(verdict.headers)
                 if verdict.retry_after:
                     raise _too_many(verdict.retry_after)
+            if stranger is not None:
+                raise stranger
             if caller.role not in route.roles:
                 needed = " or ".join(sorted(route.roles))
                 raise Problem(403, "forbidden", f"this needs a key of role {needed}")
         call = Call(caller, params, headers, query_string, address, request_id)
         if self._has_body:
+            if len(self._waiting) >= self._max:
+                raise _overloaded("too many bodies are still to come")
             call.body = await self._body(req, headers)
+            if service.in_hand - len(self._waiting) > self._max:
+                raise _overloaded("too much is in hand already")
         answer: Reply = await route.handle(service, call)
         return answer
 
@@ -346,6 +353,10 @@ def _note(route: Route, status: int, seconds: float, request_id: str) -> None:
         status,
         extra={"request_id": request_id, "ms": round(seconds * 1000, 1)},
     )
+
+
+def _overloaded(detail: str) -> Problem:
+    return Problem(503, "overloaded", detail, headers=RETRY_SOON)
 
 
 def _cut_short() -> Problem:

@@ -69,7 +69,8 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._waiting: dict[asyncio.Task[Any], float] = {}
+        self.waiting: dict[asyncio.Task[Any], float] = {}
+        """Until when, of each call whose body is still to come."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -86,24 +87,24 @@ class Patience:
         """The body; TimeoutError when it does not come."""
         task = asyncio.current_task(self._loop)
         assert task is not None
-        self._waiting[task] = self._loop.time() + self._seconds
+        self.waiting[task] = self._loop.time() + self._seconds
         try:
             return await arriving.body(most)
         except asyncio.CancelledError:
-            if task in self._waiting:
+            if task in self.waiting:
                 raise
             task.uncancel()
             raise TimeoutError from None
         finally:
-            self._waiting.pop(task, None)
+            self.waiting.pop(task, None)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(LOOK_SECONDS, self._seconds / 2))
             now = loop.time()
-            for task, ends in list(self._waiting.items()):
+            for task, ends in list(self.waiting.items()):
                 if ends < now:
                     # Whoever finds that he waits no longer was cancelled by us.
-                    del self._waiting[task]
+                    del self.waiting[task]
                     task.cancel()

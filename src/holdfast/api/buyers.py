@@ -12,11 +12,16 @@ NEW_BUYER = Body(wire.NewBuyer)
 
 
 async def create(service: Service, call: Call) -> Reply:
-    """Nothing is stored: the token is made from the name, so asking again does no harm."""
+    """Nothing is stored: the token is made from the name, so asking again does no harm. A name that
+    we make is made from the Idempotency-Key, if that is somebody's own. A nameless caller's is not:
+    whoever guessed it would get the buyer."""
     asked: wire.NewBuyer = NEW_BUYER.decode(call.body or b"{}")
     buyer = asked.buyer
+    key = call.idempotency_key()
+    if call.caller.public and call.caller.buyer is None:
+        key = None
     if buyer is None:
-        buyer = f"b-{service.shop.clerk.ids.new()}"
+        buyer = f"b-{key.removeprefix('key:') if key else service.shop.clerk.ids.new()}"
     elif call.caller.public:
         raise Problem(403, "forbidden", "naming a buyer needs a seller's key")
     faults = Faults()
@@ -37,5 +42,6 @@ ROUTES = [
         body_required=False,
         answers={201: wire.BuyerMade},
         reasons={403: ("forbidden",), 422: ("invalid",)},
+        headers=("Idempotency-Key",),
     ),
 ]

@@ -81,7 +81,8 @@ class Call:
         return f"key:{hashlib.blake2b(asked, digest_size=20).hexdigest()}"
 
     def query(self, **known: int) -> dict[str, int]:
-        """Whole numbers of the query string: each a default, and in the same order their limits."""
+        """Whole numbers of the query string, from 0 and of 18 digits at most; each that is not
+        there is its default here. Names that are not known are passed over."""
         try:
             given = parse_qs(self.query_string.decode(), keep_blank_values=True, max_num_fields=20)
         except (UnicodeDecodeError, ValueError):

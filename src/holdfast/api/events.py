@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +23,9 @@ from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
 from holdfast.domain import limits
 from holdfast.domain.asks import read_withdrawal
+from holdfast.domain.commands import Command
 from holdfast.domain.faults import Faults
+from holdfast.domain.model import Pool, SeatPlan
 from holdfast.domain.outcomes import Changed, Created, Reason, Refused
 from holdfast.domain.plan import SETTINGS, read_capacity, read_changes, read_event
 from holdfast.domain.views import Summary
@@ -121,33 +123,50 @@ def unknown(event: str) -> Problem:
     return Problem(404, Reason.UNKNOWN_EVENT, f"there is no event {event!r}")
 
 
-async def change(service: Service, call: Call) -> Reply:
-    """Everything is checked first; then settings change, units come, and units go."""
-    id = call.params["event"]
-    await CHANGES.read(call.body)
-    body = msgspec.json.decode(call.body)
-    summary = await _found(service, id)
-    clerk = service.shop.clerk
+class _Changes(NamedTuple):
+    """A body that was checked. Each part is all or nothing, by itself."""
+
+    settings: dict[str, str | int | bool | dict[str, int] | None]
+    added: tuple[tuple[SeatPlan, ...], tuple[Pool, ...]] | None
+    withdrawn: tuple[tuple[str, ...], dict[str, int]] | None
+
+
+def _read_changes(raw: bytes, prices: dict[str, int]) -> _Changes:
+    """Raises a problem with every fault there is."""
+    body = msgspec.json.decode(raw)
     faults = Faults()
     units = {name: body.pop(name) for name in UNITS if name in body}
     withdrawal = body.pop("withdraw", None)
-    changes = read_changes(body) if body or (not units and withdrawal is None) else {}
-    prices = {**summary.event.prices, **body.get("prices", {})}
-    added = read_capacity(units, prices) if units else None
-    for read in (changes, added):
-        if isinstance(read, list):
-            faults.found += read
-    if withdrawal is not None:
-        taken = _read_withdrawal(faults, withdrawal)
+    settings = read_changes(body) if body or (not units and withdrawal is None) else {}
+    added = read_capacity(units, {**prices, **body.get("prices", {})}) if units else None
+    withdrawn = None if withdrawal is None else _read_withdrawal(faults, withdrawal)
+    if isinstance(settings, list):
+        raise invalid([*settings, *(added if isinstance(added, list) else ()), *faults.found])
+    if isinstance(added, list):
+        raise invalid([*added, *faults.found])
     if faults.found:
         raise invalid(faults.found)
-    commands: list[Any] = []
-    if isinstance(changes, dict) and changes:
-        commands.append(clerk.change_event(id, changes))
-    if isinstance(added, tuple):
-        commands.append(clerk.add_capacity(id, *added))
-    if withdrawal is not None:
-        commands.append(clerk.withdraw(id, *taken))
+    return _Changes(settings, added, withdrawn)
+
+
+async def change(service: Service, call: Call) -> Reply:
+    """Everything is checked first. Then what is refused most often comes first, so that a refusal
+    has changed nothing as a rule; new units come last, for they may need the new prices."""
+    id = call.params["event"]
+    await CHANGES.read(call.body)
+    prices = (await _found(service, id)).event.prices
+    if len(call.body) > BIG_BODY_BYTES:
+        changes = await asyncio.to_thread(_read_changes, call.body, prices)
+    else:
+        changes = _read_changes(call.body, prices)
+    clerk = service.shop.clerk
+    commands: list[Command] = []
+    if changes.withdrawn is not None:
+        commands.append(clerk.withdraw(id, *changes.withdrawn))
+    if changes.settings:
+        commands.append(clerk.change_event(id, changes.settings))
+    if changes.added is not None:
+        commands.append(clerk.add_capacity(id, *changes.added))
     for command in commands:
         outcome = (await service.shop.submit(command)).outcome
         if isinstance(outcome, Refused):
@@ -224,7 +243,11 @@ ROUTES = [
         handle=change,
         roles=ADMIN,
         operation="changeEvent",
-        summary="Open, pause, close or change an event; add units, or withdraw some",
+        summary=(
+            "Open, pause, close or change an event; add units, or withdraw some. First units are "
+            "withdrawn, then settings change, then units come: each of these is all or nothing, "
+            "and the first that is refused ends the call"
+        ),
         body=wire.EventChanges,
         body_max=UPLOAD_BYTES_MAX,
         answers={200: wire.Event},

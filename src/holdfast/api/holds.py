@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.api import wire
 from holdfast.api.callers import UNAUTHORIZED
@@ -13,10 +14,10 @@ from holdfast.api.routes import Route
 from holdfast.api.service import Service
 from holdfast.domain import limits
 from holdfast.domain.asks import read_ask
-from holdfast.domain.commands import Command
+from holdfast.domain.commands import Command, PlaceHold
 from holdfast.domain.faults import Faults, is_label
 from holdfast.domain.limits import CALLER_ID
-from holdfast.domain.model import Ask, Hold
+from holdfast.domain.model import Ask, Hold, Millis
 from holdfast.domain.outcomes import (
     Answer,
     Extended,
@@ -26,10 +27,13 @@ from holdfast.domain.outcomes import (
     Refused,
     Released,
 )
+from holdfast.errors import CommitUnknown
 from holdfast.ids import event_of, is_event_id
 
 RESERVED_SECONDS = 30.0
 """An address's units count from before the hold is placed, for as long as that can take."""
+NOTHING = Ask(seats=(" ",))
+"""A blank is no label: no event has such a seat, so nothing ever comes of it."""
 ASK_FIELDS = ("buyer", "id", "seats", "best", "pools", "channels")
 
 
@@ -75,17 +79,10 @@ async def place(service: Service, call: Call) -> Reply:
         ask,
         id=_scoped(buyer, wanted.id) if public and wanted.id is not None else wanted.id,
         key=key,
-        cap=service.settings.buyer_units_max if public else None,
+        default_cap=service.settings.buyer_units_max if public else None,
     )
-    if public:
-        reserved = (call.address, command.hold, ask.units, RESERVED_SECONDS)
-        if not await service.limits.reserve(*reserved):
-            detail = "so many units are held from this address already; buy or release some"
-            raise Problem(429, "address_units", detail, headers={"Retry-After": "60"})
-    answer = await shop.submit(command)
+    answer = await (_counted(service, call, command) if public else shop.submit(command))
     service.metrics.outcome(answer.outcome)
-    if public:
-        await _settle(service, call, command.hold, answer)
     return _placed(service, answer)
 
 
@@ -143,14 +140,60 @@ def _scoped(buyer: str, id: str) -> str:
     return f"{whose}-{hashlib.blake2b(id.encode(), digest_size=20).hexdigest()}"
 
 
-async def _settle(service: Service, call: Call, hold: str, answer: Answer) -> None:
-    """What an address holds is counted for as long as it holds it."""
-    outcome = answer.outcome
-    if isinstance(outcome, Placed) and outcome.hold.id == hold and not answer.replayed:
-        left = (outcome.hold.soft_ms - answer.now_ms) / 1000
-        await service.limits.reserve(call.address, hold, outcome.hold.units, left)
-    else:
-        await service.limits.free(hold)
+async def _counted(service: Service, call: Call, command: PlaceHold) -> Answer:
+    """The answer to a public caller. His units count for his address from before it is given; what
+    he then has counts for as long as he has it, and what he asked in vain no longer."""
+    limits = service.limits
+    # Copies of one ask share a name, and so count once; another ask under the same key does not.
+    ask = f"{command.id} {command.digest}" if command.digest else command.hold
+    if not await limits.reserve(call.address, ask, command.ask.units, RESERVED_SECONDS):
+        return await _repeated(service, call, command)
+    try:
+        answer = await service.shop.submit(command)
+        kept = await _keep_placed(service, call, answer)
+    except CommitUnknown:
+        raise  # perhaps he has them
+    except Exception:
+        await limits.free(ask)
+        raise
+    # Only now: better counted twice for a moment than not at all.
+    if kept != ask:
+        await limits.free(ask)
+    return answer
+
+
+async def _repeated(service: Service, call: Call, command: PlaceHold) -> Answer:
+    """The first answer, for whoever only asks again: that takes no more units than he has."""
+    if command.digest:
+        answer = await service.shop.submit(replace(command, ask=NOTHING))
+        no = answer.outcome.reason if isinstance(answer.outcome, Refused) else None
+        if answer.replayed or no is Reason.IDEMPOTENCY_MISMATCH:
+            await _keep_placed(service, call, answer)
+            return answer
+    detail = "so many units are held from this address already; buy or release some"
+    raise Problem(429, "address_units", detail, headers={"Retry-After": "60"})
+
+
+async def _keep_placed(service: Service, call: Call, answer: Answer) -> str | None:
+    """The hold whose units count from now on, if there is one."""
+    if not isinstance(answer.outcome, Placed):
+        return None
+    hold, now_ms = answer.outcome.hold, answer.now_ms
+    if answer.replayed:
+        # The first answer says nothing about what became of the hold.
+        found = await service.shop.hold_now(hold.id)
+        if found is None or not found[0].open:
+            return None
+        hold, now_ms = found
+    await keep_units(service, call, hold, now_ms)
+    return hold.id
+
+
+async def keep_units(service: Service, call: Call, hold: Hold, now_ms: Millis) -> None:
+    """A public caller's hold counts for his address until its deadline, the one that counts."""
+    if call.caller.public:
+        seconds = (hold.until_ms - now_ms) / 1000
+        await service.limits.keep(call.address, hold.id, hold.units, seconds)
 
 
 def _placed(service: Service, answer: Answer) -> Reply:
@@ -202,6 +245,8 @@ async def extend(service: Service, call: Call) -> Reply:
     if isinstance(answer.outcome, Refused):
         return refused(answer.outcome)
     assert isinstance(answer.outcome, Extended)
+    if not answer.replayed:
+        await keep_units(service, call, answer.outcome.hold, answer.now_ms)
     headers = REPLAYED if answer.replayed else None
     return reply(200, wire.hold(answer.outcome.hold, answer.decided_ms or answer.now_ms), headers)
 
@@ -226,6 +271,7 @@ async def pay(service: Service, call: Call) -> Reply:
     if isinstance(answer.outcome, Refused):
         return refused(answer.outcome)
     assert isinstance(answer.outcome, Paying)
+    await keep_units(service, call, answer.outcome.hold, answer.now_ms)
     return reply(200, wire.hold(answer.outcome.hold, answer.now_ms))
 
 

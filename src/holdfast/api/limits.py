@@ -31,6 +31,8 @@ RATE_MAX = 1_000_000.0
 RATES_MAX = 1_000
 """Different rates of keys whose limits are kept ready."""
 WAIT_SECONDS_MIN = 0.001
+UNLIMITED = 2**40
+"""Units: more than there are."""
 KEEP_SECONDS_MAX = 30 * 86_400.0
 
 
@@ -108,15 +110,24 @@ class Limits:
     async def reserve(self, address: str, hold: str, units: int, seconds: float) -> bool:
         """Whether this address may hold so many units more at once. If so they count until the
         seconds have passed or the hold is freed; the same hold again replaces what it had."""
+        return await self._reserve(address, hold, units, seconds, self._units_max)
+
+    async def keep(self, address: str, hold: str, units: int, seconds: float) -> None:
+        """Units that this address holds already: they count, whatever it may hold."""
+        await self._reserve(address, hold, units, seconds, UNLIMITED)
+
+    async def _reserve(
+        self, address: str, hold: str, units: int, seconds: float, most: int
+    ) -> bool:
         keep_seconds = min(max(seconds, 0.0), KEEP_SECONDS_MAX)
         line = self._line
         if line is not None:
             keep_ms = max(1, ceil(1000 * keep_seconds))
-            asked = (address, hold, units, self._units_max, keep_ms)
+            asked = (address, hold, units, most, keep_ms)
             with suppress(GateDown):
                 return await line.ask(lambda: line.gate.reserve_units(*asked))
         now = self._clock()
-        return self._reserved.reserve(address, hold, units, self._units_max, keep_seconds, now)
+        return self._reserved.reserve(address, hold, units, most, keep_seconds, now)
 
     async def free(self, hold: str) -> None:
         """Its units count no more. What a gate that is down cannot be told lapses by itself."""

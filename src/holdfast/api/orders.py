@@ -2,16 +2,19 @@
 
 import hashlib
 
+from msgspec.structs import replace
+
 from holdfast.api import wire
 from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
-from holdfast.api.holds import opened
+from holdfast.api.holds import keep_units, opened
 from holdfast.api.problems import Problem
 from holdfast.api.routes import SELLING, Route
 from holdfast.api.service import Service
 from holdfast.checkout import sandbox
+from holdfast.domain.commands import ConfirmHold
 from holdfast.domain.model import Hold, Order
-from holdfast.domain.outcomes import Cancelled, Confirmed, Paying, Reason, Refused
-from holdfast.ids import digest, event_of
+from holdfast.domain.outcomes import Answer, Cancelled, Confirmed, Paying, Reason, Refused
+from holdfast.ids import digest, event_of, public_id
 
 ORDER_MS = 70_000
 """Longer than a payment can take."""
@@ -26,7 +29,6 @@ async def create(service: Service, call: Call) -> Reply:
     asked: wire.NewOrder = NEW_ORDER.decode(call.body)
     key = call.idempotency_key(asked.hold)
     assert key is not None
-    key = key.replace("key:", "order:", 1)  # one of a hold is no order's
     event = opened(service, call, asked.hold)
     found = await service.shop.hold_now(asked.hold)
     if found is None:
@@ -51,16 +53,15 @@ async def create(service: Service, call: Call) -> Reply:
 async def _buy(
     service: Service, call: Call, event: str, hold: Hold, key: str, method: str
 ) -> Reply:
-    payment = None
-    if method:
-        payment = f"sandbox:{_payment_id(key, hold.id, method)}"
-        no = await _pay(service, call, event, hold, method)
-        if no is not None:
-            return no
+    payment = f"sandbox:{_payment_id(key, hold.id, method)}" if method else None
     command = service.shop.clerk.confirm_hold(
         event, hold.id, buyer=call.caller.buyer, payment=payment, key=key
     )
-    answer = await service.shop.submit(command)
+    answer = await _told(service, command) if method else None
+    if answer is None:
+        if method and (no := await _pay(service, call, event, hold, method)):
+            return no
+        answer = await service.shop.submit(command)
     service.metrics.outcome(answer.outcome)
     if isinstance(answer.outcome, Refused):
         return refused(answer.outcome, HOLD_GONE.get(answer.outcome.reason))
@@ -68,6 +69,17 @@ async def _buy(
     await service.limits.free(hold.id)
     headers = REPLAYED if answer.replayed else None
     return reply(201, wire.order(answer.outcome.order), headers)
+
+
+async def _told(service: Service, command: ConfirmHold) -> Answer | None:
+    """What can be said before any money moves: the key may have been used for something else of this
+    event, or this very order may be made already. Asked of a hold that cannot be, which sells
+    nothing."""
+    nothing = replace(command, hold=public_id(command.event, "-"))
+    answer = await service.shop.submit(nothing)
+    outcome = answer.outcome
+    undecided = isinstance(outcome, Refused) and outcome.reason is Reason.UNKNOWN_HOLD
+    return None if undecided else answer
 
 
 def _method(service: Service, asked: wire.NewOrder) -> str:
@@ -91,13 +103,13 @@ def _payment_id(key: str, hold: str, method: str) -> str:
 async def _pay(service: Service, call: Call, event: str, hold: Hold, method: str) -> Reply | None:
     """Payment begins, so that the hold cannot run out meanwhile; then it is asked for."""
     command = service.shop.clerk.pay_hold(event, hold.id, call.caller.buyer)
-    outcome = (await service.shop.submit(command)).outcome
+    answer = await service.shop.submit(command)
+    outcome = answer.outcome
     service.metrics.outcome(outcome)
-    if isinstance(outcome, Refused) and outcome.reason is Reason.CONFIRMED:
-        return None  # perhaps by this very call, sent before: its order tells
     if isinstance(outcome, Refused):
         return refused(outcome, HOLD_GONE.get(outcome.reason))
     assert isinstance(outcome, Paying)
+    await keep_units(service, call, outcome.hold, answer.now_ms)
     try:
         authorized = await sandbox.authorize(method)
     except sandbox.ProviderDown as trouble:

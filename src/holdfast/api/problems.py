@@ -91,6 +91,8 @@ def refusal(no: Refused, reason: str | None = None) -> tuple[int, bytes]:
     if no.reason is Reason.NOT_YOURS:
         reason = reason or Reason.UNKNOWN_HOLD
         detail = f"there is no hold {no.value!r}"  # whose it is, is nobody else's business
+    if no.reason is Reason.IDEMPOTENCY_MISMATCH:
+        detail = _mismatch(no.value or "")
     word = reason or no.reason.value
     return status, encode(
         wire.Problem(
@@ -105,6 +107,13 @@ def refusal(no: Refused, reason: str | None = None) -> tuple[int, bytes]:
             cap=no.cap,
         )
     )
+
+
+def _mismatch(command: str) -> str:
+    """In the caller's words: he does not know the ids of commands."""
+    kind, _, id = command.partition(":")
+    name = f"the id {id!r}" if kind == "place" else "this Idempotency-Key"
+    return f"{name} was used for something else"
 
 
 def invalid(faults: Sequence[Fault]) -> Problem:

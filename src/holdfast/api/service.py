@@ -36,6 +36,7 @@ class Service:
         self.live = Live(shop, self.charts)
         self.reservations = Reservations(shop.store, shop.clerk.ids.new())
         self.in_hand = 0
+        """Calls that are not answered yet, also those whose body is still to come."""
         self.patience = Patience(self.settings.body_seconds)
         self.draining = False
         try:
@@ -46,7 +47,8 @@ class Service:
     async def __aenter__(self) -> Self:
         await self.shop.__aenter__()
         try:
-            if self.settings.admin_key:
+            # Into any other store it was put before the first worker, and may be revoked since.
+            if self.settings.admin_key and self.settings.store == "memory://":
                 await self.keys.ensure_admin(self.settings.admin_key)
             await self.keys.open()
             secret = await deployment_secret(self.shop.store, self.settings.secret or None)

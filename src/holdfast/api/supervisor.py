@@ -13,7 +13,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import msgspec
 
@@ -45,8 +45,9 @@ def admit_many() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """The one socket. In use means in use: two servers do not share a port unnoticed."""
+def listen(host: str, port: int, write_seconds: float = 30.0) -> socket.socket:
+    """The one socket. In use means in use: two servers do not share a port unnoticed. Whoever takes
+    nothing of what is sent to him for so long is disconnected."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
@@ -55,7 +56,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _keep_alive(listener)
+        _keep_alive(listener, write_seconds)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as cause:
@@ -66,11 +67,13 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _keep_alive(listener: socket.socket) -> None:
+def _keep_alive(listener: socket.socket, write_seconds: float) -> None:
     """Connections inherit it: a client that vanished without a word is noticed, also where there is
-    nothing to send to it."""
+    nothing to send to it; and so is one that is there but does not read. Only the kernel knows what
+    was taken: the server accepts all that it is given to send."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in KEEP_ALIVE.items():
+    timeout_ms = {"TCP_USER_TIMEOUT": max(1, round(1000 * write_seconds))}
+    for name, value in (KEEP_ALIVE | timeout_ms).items():
         if hasattr(socket, name):  # not on every system
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
@@ -94,6 +97,11 @@ class Supervisor:
         self._settings = settings
         self._upkeep = upkeep
         self._workers: dict[int, Worker] = {}
+        """Who has which place."""
+        self._running: set[Worker] = set()
+        """Those too that have no place yet, or no longer: none is left behind."""
+        self._renewal_asked = False
+        self._renewal: asyncio.Task[None] | None = None
         self._keepers: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._alive, self._parent = -1, -1
@@ -111,12 +119,12 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGHUP, self._renew)
         try:
             for place in range(self._settings.workers):
-                await self._start(place)
-            for worker in list(self._workers.values()):
+                self._workers[place] = await self._start()
+            for worker in self._workers.values():
                 if not await worker.ready and not self._stopping.is_set():
                     raise WorkerFailed("a worker did not start; its reason is above")
-            for place in list(self._workers):
-                self._keep(place)
+            for place in self._workers:
+                self._keep(self._refill(place))
             if not self._stopping.is_set():
                 on_ready()
             await self._stopping.wait()
@@ -129,35 +137,55 @@ class Supervisor:
     def _stop(self) -> None:
         if self._stopping.is_set():
             # Asked again: whoever asks does not want to wait.
-            for worker in self._workers.values():
+            for worker in self._running:
                 with contextlib.suppress(ProcessLookupError):
                     worker.process.kill()
         self._stopping.set()
 
     def _renew(self) -> None:
-        """Every worker is replaced, one after the other, while the rest serve."""
-        task = asyncio.get_running_loop().create_task(self._renew_all())
-        self._keepers.add(task)
-        task.add_done_callback(self._keepers.discard)
+        """Every worker is replaced, one after the other, while the rest serve. Asked again while
+        that goes on, all of them are replaced once more afterwards."""
+        if not self._keepers:
+            return  # they are being started: nothing is newer
+        self._renewal_asked = True
+        if self._renewal is None or self._renewal.done():
+            self._renewal = self._keep(self._renew_all())
 
     async def _renew_all(self) -> None:
-        for place, old in list(self._workers.items()):
-            worker = await self._start(place)
-            if await worker.ready:
-                await self._end(old)
+        while self._renewal_asked:
+            self._renewal_asked = False
+            for place in self._workers:
+                if self._stopping.is_set():
+                    return
+                await self._renew_one(place)
 
-    def _keep(self, place: int) -> None:
-        task = asyncio.get_running_loop().create_task(self._replace(place))
+    async def _renew_one(self, place: int) -> None:
+        """The old one goes when the new one serves; if that does not come about, it stays."""
+        worker = await self._try_to_start(place)
+        if worker is None:
+            return
+        if not await worker.ready:
+            if not self._stopping.is_set():
+                log.warning("worker %d was not renewed: the new one did not start", place)
+            await self._end(worker)
+            return
+        # Not the one that was there before: it may have died and been replaced meanwhile.
+        old, self._workers[place] = self._workers[place], worker
+        await self._end(old)
+
+    def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         self._keepers.add(task)
         task.add_done_callback(self._keepers.discard)
+        return task
 
-    async def _replace(self, place: int) -> None:
+    async def _refill(self, place: int) -> None:
         """Whenever the worker of this place has ended, another one is started."""
         pause = AGAIN_FIRST_SECONDS
         while not self._stopping.is_set():
             worker = self._workers[place]
             code = await worker.process.wait()
-            self._tallies.bury(worker.process.pid)
+            self._ended(worker)
             if self._stopping.is_set():
                 return
             if self._workers[place] is not worker:
@@ -165,14 +193,33 @@ class Supervisor:
             lived = asyncio.get_running_loop().time() - worker.began
             pause = AGAIN_FIRST_SECONDS if lived > SETTLED_SECONDS else pause
             log.warning("worker %d ended with %d after %.1f s: another starts", place, code, lived)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._stopping.wait()
-            pause = min(2 * pause, AGAIN_LAST_SECONDS)
-            if not self._stopping.is_set():
-                await self._start(place)
+            while self._workers[place] is worker and not await self._stops_within(pause):
+                pause = min(2 * pause, AGAIN_LAST_SECONDS)
+                await self._replace(place, worker)
 
-    async def _start(self, place: int) -> Worker:
+    async def _stops_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        return self._stopping.is_set()
+
+    async def _replace(self, place: int, dead: Worker) -> None:
+        worker = await self._try_to_start(place)
+        if worker is None:
+            return
+        if self._workers[place] is dead:
+            self._workers[place] = worker
+        else:
+            await self._end(worker)  # a renewal was quicker
+
+    async def _try_to_start(self, place: int) -> Worker | None:
+        try:
+            return await self._start()
+        except OSError as trouble:  # no memory, no process or no file is left for it
+            log.warning("worker %d cannot be started: %s", place, trouble)
+            return None
+
+    async def _start(self) -> Worker:
         heard, told = os.pipe()
         listener = self._listener.fileno()
         arguments = [str(each) for each in (listener, told, self._alive)]
@@ -186,16 +233,29 @@ class Supervisor:
                 env={
                     **os.environ,
                     **_environment(self._settings),
-                    "HOLDFAST_PLACE": str(place),
                     FOLDER: str(self._tallies.folder),
                 },
                 # A terminal's Ctrl-C is the supervisor's to hear: it stops the workers in order.
                 start_new_session=True,
             )
+        except BaseException:
+            os.close(heard)
+            raise
         finally:
             os.close(told)
-        worker = self._workers[place] = Worker(process, _readable(heard))
+        worker = Worker(process, _readable(heard))
+        self._running.add(worker)
+        if self._stopping.is_set():  # too late to be told with the others
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
         return worker
+
+    def _ended(self, worker: Worker) -> None:
+        self._running.discard(worker)
+        try:
+            self._tallies.bury(worker.process.pid)
+        except OSError as trouble:
+            log.warning("what worker %d counted was not put by: %s", worker.process.pid, trouble)
 
     async def _end(self, worker: Worker) -> None:
         """Asks it to stop; one that does not within its time is killed."""
@@ -209,15 +269,15 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError):
                 worker.process.kill()
             await worker.process.wait()
-        self._tallies.bury(worker.process.pid)
+        self._ended(worker)
 
     async def _stop_all(self) -> None:
         self._stopping.set()
-        await asyncio.gather(*(self._end(worker) for worker in self._workers.values()))
+        await asyncio.gather(*(self._end(worker) for worker in self._running))
         if self._keepers:
             await asyncio.wait(self._keepers)
         # One that a keeper had just begun to start.
-        await asyncio.gather(*(self._end(worker) for worker in self._workers.values()))
+        await asyncio.gather(*(self._end(worker) for worker in self._running))
 
 
 def _readable(descriptor: int) -> "asyncio.Future[bool]":

@@ -39,6 +39,9 @@ from holdfast.settings import Settings, load_settings
 BUFFER_BYTES_MAX = 32 * 1024
 """Of a head; hyper lets it grow to twice that before it refuses it (431)."""
 READY = b"r"
+LOOK_SECONDS = 0.05
+UNREAD_SECONDS = 2.0
+"""How long a worker that stops waits for those who do not read what they were answered."""
 
 log = logging.getLogger("holdfast.worker")
 
@@ -93,13 +96,27 @@ async def serve(
         os.write(ready, READY)
         os.close(ready)
         await stopping.wait()
+        ends = loop.time() + max(settings.stop_seconds - 1, 0.8 * settings.stop_seconds)
         await service.drain()
         # From here nothing new is accepted, and what was accepted is answered.
         server.stop()  # type: ignore[no-untyped-call]
-        # Somebody who never reads his answer is not waited for as long as the supervisor waits.
-        await asyncio.wait([serving], timeout=settings.stop_seconds / 2)
+        await _finish(service, serving, ends)
     if select.select([parent], [], [], 0)[0] and (tallies := Tallies.of_worker(os.environ)):
         tallies.remove()  # the supervisor has died, and cannot
+
+
+async def _finish(service: Service, serving: "asyncio.Task[None]", ends: float) -> None:
+    """Waits until everything is answered, and a little for those who do not read their answers."""
+    loop = asyncio.get_running_loop()
+    busy = loop.time()
+    while not serving.done() and (now := loop.time()) < ends:
+        if service.in_hand:
+            busy = now
+        elif now - busy > UNREAD_SECONDS:
+            break
+        await asyncio.wait([serving], timeout=LOOK_SECONDS)
+    if service.in_hand:
+        log.warning("%d calls were not answered in time", service.in_hand)
 
 
 def _calm() -> None:

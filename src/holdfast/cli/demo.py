@@ -1,6 +1,11 @@
 """holdfast demo: the service on a file of its own, with an event on sale."""
 
 import asyncio
+import contextlib
+import fcntl
+import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +48,7 @@ Hold the two best seats:
        {url}/v1/events/{event}/holds
 
 Let 10,000 people go after one seat:
-  holdfast stampede --url {url} --key {admin} --buyers 10000 --seats 1
+  {program} stampede --url {url} --key {admin} --buyers 10000 --seats 1
 
 Ctrl-C stops it; the next demo goes on where this one ended."""
 
@@ -60,8 +65,8 @@ def demo(
         typer.Option(
             "--store",
             metavar="URL",
-            help=f"Run it elsewhere than in {DEMO_STORE}. HOLDFAST_STORE and holdfast.toml are "
-            "not asked: a demo does not play in your shop.",
+            help=f"Run it elsewhere than in {DEMO_STORE}: there it makes {EVENT} and takes sandbox "
+            "payments. HOLDFAST_STORE is not asked: a demo does not play in your shop.",
         ),
     ] = None,
 ) -> int:
@@ -72,21 +77,51 @@ def demo(
 
     Example: holdfast demo --fresh
     """
-    if fresh:
-        _delete(store)
     if store == "memory://":
         raise Failed("the demo needs a file, or a server: memory:// is one process's own")
     own = {"store": store or DEMO_STORE, "gate": "none", "policy": "authority"}
     settings = load_settings(
         {**own, "host": "127.0.0.1", "port": port, "workers": 1, "payments": "sandbox"}
     )
-    admin, public = asyncio.run(_build(settings.store, settings.admin_key or None))
+    keys: dict[str, str] = {}
+
+    def prepare() -> None:
+        """Once the port is ours: a demo that cannot start leaves the one that runs alone."""
+        if fresh:
+            _delete(store)
+        keys["admin"], keys["public"] = asyncio.run(
+            _build(settings.store, settings.admin_key or None)
+        )
 
     def greet(url: str) -> None:
-        say(GREETING.format(url=url, event=EVENT, admin=admin, public=public))
+        say(GREETING.format(url=url, event=EVENT, program=program(), **keys))
 
-    run(settings, greet=greet)
+    with _alone(store):
+        run(settings, prepare=prepare, greet=greet)
     return 0
+
+
+@contextlib.contextmanager
+def _alone(store: str | None) -> Iterator[None]:
+    """One demo at a time in the demo's own file: the next would end the keys of the first, or
+    delete the file under it."""
+    if store not in (None, DEMO_STORE):
+        yield
+        return
+    with open(DEMO_FILE + "-demo", "w") as mark:
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Failed(f"a demo is running on {DEMO_FILE} already: stop it first") from None
+        yield
+
+
+def program() -> str:
+    """How this program was called, so that the next line can be typed as it is shown."""
+    script = Path(sys.argv[0])
+    if script.name != "holdfast":
+        return "python -m holdfast"
+    return "holdfast" if shutil.which("holdfast") == str(script) else str(script)
 
 
 def _delete(store: str | None) -> None:

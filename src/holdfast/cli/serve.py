@@ -1,6 +1,7 @@
 """holdfast serve and holdfast worker: the service, and its upkeep in a process of its own."""
 
 import asyncio
+import re
 import secrets
 import signal
 import sys
@@ -10,14 +11,20 @@ from typing import Annotated
 import msgspec
 import typer
 
-from holdfast.cli.shared import Failed, GateOption, PolicyOption, StoreOption, say
+from holdfast.api.callers import read_networks
+from holdfast.cli.shared import Failed, GateOption, PolicyOption, StoreOption, complain, say
 from holdfast.engine import Holdfast
+from holdfast.ports import Store
 from holdfast.settings import Settings, load_settings
-from holdfast.wiring import make_store
+from holdfast.wiring import make_gate, make_store
+
+KEY = re.compile(r"[!-~]+")
 
 HostOption = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 for every address. 127.0.0.1."),
+    typer.Option(
+        metavar="ADDRESS", help="Where to listen; 0.0.0.0: everywhere. Else 127.0.0.1."
+    ),
 ]
 PortOption = Annotated[
     int | None,
@@ -58,14 +65,18 @@ def run(
     settings: Settings,
     *,
     upkeep: bool = True,
+    prepare: Callable[[], None] | None = None,
     greet: Callable[[str], None] | None = None,
 ) -> None:
-    """Serves until it is stopped. `greet` is told the address when it serves."""
+    """Serves until it is stopped. `prepare` is done once the port is ours, before anything else;
+    `greet` is told the address when it serves."""
     from holdfast.api.supervisor import Supervisor, listen, url_of
 
     check(settings)
-    listener = listen(settings.host, settings.port)
+    listener = listen(settings.host, settings.port, settings.write_seconds)
     with listener:
+        if prepare is not None:
+            prepare()
         settings, new_key = asyncio.run(_prepare(settings))
         url = url_of(listener)
 
@@ -82,6 +93,7 @@ def run(
             await Supervisor(listener, settings, upkeep).run(on_ready)
 
         asyncio.run(supervise())
+    say("Stopped: everything that was accepted is answered.")
 
 
 def settings_url(settings: Settings) -> str:
@@ -89,7 +101,14 @@ def settings_url(settings: Settings) -> str:
 
 
 def check(settings: Settings) -> None:
-    """What several processes cannot share is refused at once."""
+    """What would only be found wrong by each worker is found here, once."""
+    if settings.admin_key and not KEY.fullmatch(settings.admin_key):
+        raise Failed("HOLDFAST_ADMIN_KEY must be printable ASCII without blanks: it is a header")
+    try:
+        read_networks(settings.trusted_proxies)
+    except ValueError as fault:
+        raise Failed(f"trusted_proxies: {fault}; write 10.0.0.0/8, 127.0.0.1") from None
+    make_gate(settings)
     if settings.workers > 1 and settings.store == "memory://":
         raise Failed("workers cannot share memory://: use another --store, or --workers 1")
     if settings.workers > 1 and settings.gate == "memory://":
@@ -98,7 +117,7 @@ def check(settings: Settings) -> None:
 
 async def _prepare(settings: Settings) -> tuple[Settings, str | None]:
     """The store is there and has an admin key; the key, if nobody knows it yet."""
-    from holdfast.api.keys import Keys, Role, deployment_secret
+    from holdfast.api.keys import Role, deployment_secret
 
     if settings.store == "memory://":
         # Nothing that this process writes there would be seen by the worker.
@@ -110,9 +129,23 @@ async def _prepare(settings: Settings) -> tuple[Settings, str | None]:
     await store.open()
     try:
         await deployment_secret(store, settings.secret or None)
-        return settings, await Keys(store).ensure_admin(settings.admin_key or None)
+        return settings, await _ensure_admin(store, settings.admin_key or None)
     finally:
         await store.close()
+
+
+async def _ensure_admin(store: Store, chosen: str | None) -> str | None:
+    """A key that was chosen and then revoked is missed only where there is no other."""
+    from holdfast.api.keys import Keys, Role, key_id
+
+    keys = Keys(store)
+    if chosen is not None:
+        found = await keys.all()
+        revoked = any(key.id == key_id(chosen) and key.revoked_ms is not None for key in found)
+        if revoked and any(key.role is Role.ADMIN and key.revoked_ms is None for key in found):
+            complain("HOLDFAST_ADMIN_KEY was revoked: it admits nobody, and may be left out")
+            return None
+    return await keys.ensure_admin(chosen)
 
 
 def worker(store: StoreOption = None, gate: GateOption = None) -> int:

@@ -38,8 +38,11 @@ class Invalid(ClientError, errors.Invalid):
     """Also a `holdfast.Invalid`: the engine raises that for the same input."""
 
     def __init__(self, text: str, faults: Sequence[Fault]) -> None:
-        ClientError.__init__(self, text, status=422, reason="invalid")
-        self.faults = list(faults)
+        errors.Invalid.__init__(self, list(faults))
+        if not self.faults:
+            self.args = (text,)
+        self.status = 422
+        self.reason = "invalid"
 
 
 class RateLimited(ClientError):
