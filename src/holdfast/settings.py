@@ -4,6 +4,7 @@ A value comes from, in this order: the command line, the environment (`HOLDFAST_
 `holdfast.toml` in the working directory (or the one `HOLDFAST_CONFIG` names), the default here.
 """
 
+import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +17,12 @@ from msgspec import Meta
 from holdfast.errors import SettingsError
 
 PREFIX = "HOLDFAST_"
+WRITTEN = {
+    bool: "write true or false",
+    int: "write a whole number",
+    float: "write a number",
+    str: "write one text, with commas between its parts",
+}
 CHOICES = {
     "policy": ("authority", "two-layer", "gate"),
     "sqlite_synchronous": ("FULL", "NORMAL"),
@@ -135,14 +142,15 @@ def load_settings(
 def _read(name: str, value: Any, source: str) -> Any:  # of the setting's own type
     kinds = get_type_hints(Settings, include_extras=True)
     if name not in kinds:
-        known = ", ".join(kinds)
-        raise SettingsError(f"{source}: there is no setting {name!r}; known are {known}")
+        near = difflib.get_close_matches(name, kinds, 1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(kinds)}"
+        raise SettingsError(f"{source}: there is no setting {name!r}{hint}")
     try:
         read = msgspec.convert(value, kinds[name], strict=False)
     except msgspec.ValidationError as cause:
         problem = str(cause).replace("Expected", "expected")
-        if kinds[name] is bool:
-            problem = "write true or false"
+        if (kind := get_type_hints(Settings)[name]) in WRITTEN and "got" in problem:
+            problem = WRITTEN[kind]
         shown = name if name in UNSHOWN else f"{name} = {value!r}"
         raise SettingsError(f"{source}: {shown}: {problem}") from None
     if name == "secret" and 0 < len(read) < SECRET_CHARS_MIN:

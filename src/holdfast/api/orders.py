@@ -72,7 +72,7 @@ async def _buy(
 
 
 async def _told(service: Service, command: ConfirmHold) -> Answer | None:
-    """What can be said before any money moves: the key may have been used for something else of this
+    """What can be said before money moves: the key may have been used for something else of this
     event, or this very order may be made already. Asked of a hold that cannot be, which sells
     nothing."""
     nothing = replace(command, hold=public_id(command.event, "-"))

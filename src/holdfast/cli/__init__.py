@@ -92,7 +92,8 @@ def _explained(usage: typer.TyperException) -> str:
     context, option = getattr(usage, "ctx", None), getattr(usage, "param", None)
     most = getattr(option, "max", None)
     if option is not None and most is not None:
-        text = f"{option.opts[0]} must be a whole number from {option.min} to {most}"
+        number = "a number" if isinstance(option.min, float) else "a whole number"
+        text = f"{option.opts[0]} must be {number} from {option.min} to {most}"
     else:
         text = usage.format_message().strip().rstrip(".")
     path = context.command_path if context else "holdfast"

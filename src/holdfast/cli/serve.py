@@ -22,9 +22,7 @@ KEY = re.compile(r"[!-~]+")
 
 HostOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS", help="Where to listen; 0.0.0.0: everywhere. Else 127.0.0.1."
-    ),
+    typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0: everywhere. Else 127.0.0.1."),
 ]
 PortOption = Annotated[
     int | None,

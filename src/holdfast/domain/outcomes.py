@@ -51,7 +51,7 @@ EXPLAINED = {
     Reason.RELEASED: "the hold {value!r} was released",
     Reason.CONFIRMED: "the hold {value!r} was sold already",
     Reason.CANCELLED: "the order {value!r} was cancelled",
-    Reason.EXTENSION_LIMIT: "a hold of this event may be extended {cap} times",
+    Reason.EXTENSION_LIMIT: "extended as often as a hold of this event may be: {cap}",
     Reason.PAYMENT_USED: "the payment {value!r} has paid for another order",
     Reason.IDEMPOTENCY_MISMATCH: "the id {value!r} was used for something else",
     Reason.TOO_MUCH: "more than an event may have or be worth: {value}",
