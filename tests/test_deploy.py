@@ -216,15 +216,15 @@ def test_compose_publishes_to_this_machine_alone_and_keeps_no_secret(compose):
 
 
 def environment_of(compose: dict[str, Any]) -> dict[str, str]:
-    """As it is where every secret is `secret` and nothing else was filled in."""
+    """As it is where every secret is `sixteen-letters-` and nothing else was filled in."""
     given = compose["services"]["serve"]["environment"]
-    filled = {name: re.sub(r"\$\{\w+:\?[^}]*\}", "secret", given[name]) for name in given}
+    filled = {name: re.sub(r"\$\{\w+:\?[^}]*\}", "sixteen-letters-", given[name]) for name in given}
     return {name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", filled[name]) for name in filled}
 
 
 def test_the_settings_of_compose_are_taken(compose):
     settings = load_settings(environ=environment_of(compose))
-    assert settings.store == "postgresql://holdfast:secret@postgres:5432/holdfast"
+    assert settings.store == "postgresql://holdfast:sixteen-letters-@postgres:5432/holdfast"
     assert settings.policy == "two-layer"
 
 
@@ -258,7 +258,7 @@ def test_what_compose_runs_serves_and_stops_in_order(compose, tmp_path):
         assert worker.stdout is not None
         found = re.search(r"serves (http://\S+)", serve.stdout.readline())
         assert found
-        key = {"Authorization": "Bearer secret"}
+        key = {"Authorization": "Bearer sixteen-letters-"}
         system = requests.get(f"{found[1]}/v1/system", headers=key, timeout=10).json()
         assert (system["gate_state"], system["policy"], system["workers"]) == ("up", "two-layer", 2)
         assert requests.get(f"{found[1]}/readyz", timeout=10).ok
