@@ -19,6 +19,8 @@ from holdfast.api.routes import Route
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, Served, serving
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 1
 """How long this server waits for a head, and for a body."""
 PATIENCE = 4.0

@@ -12,6 +12,8 @@ import requests
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, Served, serving
 
+pytestmark = pytest.mark.slow
+
 _numbers = count(1)
 
 

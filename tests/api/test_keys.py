@@ -12,6 +12,8 @@ import pytest
 
 from tests.api.serving import ADMIN, HOLDFAST, Served, serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:

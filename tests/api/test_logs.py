@@ -20,6 +20,8 @@ from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, Served, serving
 from tests.api.test_metrics import children
 
+pytestmark = pytest.mark.slow
+
 WAIT_SECONDS_MAX = 20.0
 PASSWORD = "s3cret-pass%21word"
 
@@ -247,4 +249,5 @@ def test_the_supervisor_logs_and_no_secret_is_ever_printed(tmp_path):
         assert secret not in said
     # Only what is printed for people is no JSON.
     others = [line for line in served.said if not line.startswith("{")]
-    assert [line.split(" on ")[0] for line in others] == [f"Holdfast serves {served.url}"]
+    told = [line.split(" on ")[0].strip() for line in others]
+    assert told == [f"Holdfast serves {served.url}", "Stopped."]

@@ -18,6 +18,8 @@ from holdfast.domain.outcomes import Reason, Refused
 from tests.api.conftest import make_event
 from tests.api.serving import Served, serving
 
+pytestmark = pytest.mark.slow
+
 HOLDS = "POST /v1/events/{event}/holds"
 WAIT_SECONDS_MAX = 20.0
 

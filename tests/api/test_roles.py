@@ -17,6 +17,8 @@ from holdfast.api.routes import Route
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, HOLDFAST, Served
 
+pytestmark = pytest.mark.slow
+
 SHOP = "https://shop.example"
 
 NO_KEY = "401 unauthorized"

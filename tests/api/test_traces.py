@@ -17,6 +17,8 @@ from holdfast.api.traces import make_traces
 from tests.api.conftest import make_event
 from tests.api.serving import serving
 
+pytestmark = pytest.mark.slow
+
 HOLDS = "POST /v1/events/{event}/holds"
 WAIT_SECONDS_MAX = 20.0
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -16,6 +16,8 @@ import requests
 from holdfast.cli.demo import EVENT
 from tests.api.serving import ADMIN, HOLDFAST, serving
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def demo(folder: Path, *options: str) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,8 @@ from holdfast.client import Changes, Confirmed, Placed, Refused, Snapshot, Unaut
 from holdfast.errors import NotOpen
 from tests.api.serving import ADMIN
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def client(served) -> Iterator[blocking.Client]:

@@ -37,6 +37,8 @@ from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, serving
 from tests.client.conftest import connect
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_hold_carries_what_the_wire_has(client, event):
     placed = await client.place_hold(event, buyer="ann", seats=["A-1-1"], pools={"floor": 2})

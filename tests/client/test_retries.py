@@ -36,6 +36,8 @@ from tests.client.faults import (
     says,
 )
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"backoff_seconds": 0.001}
 
 

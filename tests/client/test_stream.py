@@ -24,6 +24,8 @@ from holdfast.client.sse import Message, Parser
 from tests.api.serving import ADMIN, serving
 from tests.client.faults import listening
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"backoff_seconds": 0.001}
 
 

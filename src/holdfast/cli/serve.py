@@ -91,7 +91,7 @@ def run(
             await Supervisor(listener, settings, upkeep).run(on_ready)
 
         asyncio.run(supervise())
-    say("Stopped: everything that was accepted is answered.")
+    say("Stopped.")
 
 
 def settings_url(settings: Settings) -> str:
