@@ -45,7 +45,13 @@ class Served:
         if key is not None:
             sent.setdefault("Authorization", f"Bearer {key}")
         answer = self.session.request(
-            method, self.url + path, json=json, data=data, headers=sent, timeout=30
+            method,
+            self.url + path,
+            json=json,
+            data=data,
+            headers=sent,
+            timeout=30,
+            allow_redirects=False,
         )
         check_response(self.url, method, path, answer)
         return answer

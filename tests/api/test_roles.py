@@ -87,6 +87,7 @@ TABLE = {
     "GET /readyz": anybody("200"),
     "GET /metrics": anybody("200"),
     "GET /openapi.json": anybody("200"),
+    "GET /": anybody("302"),
     "GET /docs": anybody("200"),
 }
 

@@ -4,7 +4,7 @@ import itertools
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import falcon
@@ -181,6 +181,10 @@ class Endpoint:
             except Stranger as trouble:
                 # The page that called can read why, and trying tokens costs its address as well.
                 stranger, caller = trouble, Caller(trouble.key)
+            except Problem:
+                # As the preflight: a page whose key was revoked can read that it was.
+                _allow_any(service.keys.origins(), headers, extra)
+                raise
             if caller.key.origins:
                 _allow_origin(caller.key, headers, extra)
             if service.in_hand - len(self._waiting) > self._max:
@@ -380,11 +384,17 @@ def _check_once(headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def _allow_origin(key: Key, headers: Mapping[bytes, bytes], extra: dict[str, str]) -> None:
-    if not key.origins:
-        return
-    extra["Vary"] = "Origin"
+    if key.origins:
+        extra["Vary"] = "Origin"
+        _allow_any(key.origins, headers, extra)
+
+
+def _allow_any(
+    origins: Collection[str], headers: Mapping[bytes, bytes], extra: dict[str, str]
+) -> None:
     origin = headers.get(b"origin", b"").decode("latin-1")
-    if origin in key.origins:
+    if origin in origins:
+        extra["Vary"] = "Origin"
         extra["Access-Control-Allow-Origin"] = origin
         extra["Access-Control-Expose-Headers"] = EXPOSED
 

@@ -7,6 +7,7 @@ there are served by the others, or by the one that comes.
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import resource
@@ -61,8 +62,9 @@ def listen(host: str, port: int, write_seconds: float = 30.0) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as cause:
         listener.close()
+        option = "--host" if cause.errno == errno.EADDRNOTAVAIL else "--port"
         raise SettingsError(
-            f"cannot listen at {host} port {port}: {cause.strerror}; choose another with --port"
+            f"cannot listen at {host} port {port}: {cause.strerror}; choose another with {option}"
         ) from None
     return listener
 
