@@ -105,6 +105,16 @@ async def lock_seats(database: Database, session: Session, where: str = "TRUE") 
     return len(found)
 
 
+async def lock_holds(database: Database, session: Session, id: str) -> int:
+    """Locks a hold, likewise."""
+    await session.execute("BEGIN")
+    table = database.table("holds")
+    found = await session.rows(
+        f"SELECT id FROM {table} WHERE event = '{E1}' AND id = '{id}' FOR UPDATE"
+    )
+    return len(found)
+
+
 async def count_rows(database: Database, session: Session, table: str, where: str = "TRUE") -> int:
     [(count,)] = await session.rows(f"SELECT COUNT(*) FROM {database.table(table)} WHERE {where}")
     return int(count)

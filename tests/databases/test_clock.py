@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast import Confirmed, Placed, Reason, Refused
-from tests.databases.shops import E1, held, lock_seats, selling, somebody_waits
+from tests.databases.shops import E1, held, lock_holds, lock_seats, selling, somebody_waits
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -50,6 +50,21 @@ async def test_a_batch_that_waited_across_a_deadline_decides_with_the_time_after
     assert isinstance(paid, Refused), "whoever is paying has until the hard deadline"
     assert isinstance(confirmed, Confirmed)
     assert confirmed.order.created_ms >= freed
+
+
+async def test_a_hold_that_was_waited_for_is_judged_by_the_time_after_the_wait(
+    database, url, session, watcher
+):
+    """The hold itself is locked, by somebody who is at it: what a batch waits for last."""
+    limits = {"lock_timeout_ms": 10_000, "statement_timeout_ms": 20_000}
+    async with selling(url, hold_seconds=1, grace_seconds=60, **limits) as shop:
+        hold = await held(shop, "ann", seats=["A-1-1"])
+        assert await lock_holds(database, session, hold.id) == 1
+        asked = asyncio.ensure_future(shop.confirm_hold(hold.id, buyer="ann"))
+        await somebody_waits(database, watcher)
+        await asyncio.sleep(WAIT_SECONDS)  # the wait is what is tested
+        await session.execute("COMMIT")
+        assert await asked == Refused(Reason.EXPIRED, hold.id)
 
 
 async def test_the_clock_is_the_databases_own(url, monkeypatch):

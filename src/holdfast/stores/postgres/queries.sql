@@ -53,11 +53,20 @@ SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
 ) found;
 
 -- name: holds
-SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
-    SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
-           extensions, version, order_id
-    FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id FOR UPDATE
-) found;
+-- After them a row that tells the time, which saves asking for it: the count has to be known first,
+-- and for that the last of them has to be locked, so no wait is between this clock and its use.
+WITH locked AS MATERIALIZED (
+    SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
+        SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_ms, hard_ms,
+               extensions, version, order_id
+        FROM holdfast.holds WHERE event = $1 AND holds.id = asked.id FOR UPDATE
+    ) found
+)
+SELECT *, NULL::bigint FROM locked
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       CASE WHEN (SELECT count(*) FROM locked) >= 0
+            THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint END;
 
 -- name: dead_holds
 -- Found when all that may be waited for is locked: whoever else is at one keeps it.

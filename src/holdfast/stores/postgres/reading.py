@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.domain.batch import Fetch, What
+from holdfast.domain.model import Hold, Millis
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Tally
 from holdfast.stores.houses import Reading
@@ -27,7 +28,6 @@ BY_KEYS: dict[What, tuple[str, Callable[[Row], Any]]] = {
     What.SEATS: ("seats", to_seat),
     What.CHOSEN: ("chosen", to_seat),
     What.POOLS: ("pools", to_pool),
-    What.HOLDS: ("holds", to_hold),
     What.PEEK_HOLDS: ("peek_holds", to_hold),
     What.DEAD_HOLDS: ("dead_holds", to_hold),
     What.ORDERS: ("orders", to_order),
@@ -41,9 +41,16 @@ class Reader:
     def __init__(self, db: Connection, event: str) -> None:
         self._db = db
         self._event = event
+        self._now: Millis | None = None
+        """What time it was after the last statement; None where that did not tell."""
 
     async def fetch(self, want: Fetch) -> Sequence[Any]:
         keys = want.keys
+        told, self._now = self._now, None
+        if want.what is What.NOW and told is not None:
+            return [told]
+        if want.what is What.HOLDS:
+            return await self._holds(keys)
         if found := BY_KEYS.get(want.what):
             query, to_value = found
             return [to_value(row) for row in await self._rows(query, keys)]
@@ -68,6 +75,11 @@ class Reader:
                 return await self._probe(keys)
             case _:
                 raise AssertionError(want)
+
+    async def _holds(self, keys: Sequence[str]) -> list[Hold]:
+        *rows, clock = await self._rows("holds", keys)
+        self._now = clock[-1]
+        return [to_hold(row[:-1]) for row in rows]
 
     async def house(self, reading: Reading) -> House:
         try:
