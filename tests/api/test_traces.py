@@ -118,6 +118,7 @@ def test_spans_of_requests_and_batches_arrive(receiver, monkeypatch, tmp_path):
 
 def test_a_collector_that_is_away_harms_nobody(monkeypatch, tmp_path):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     with serving("memory://", cwd=tmp_path) as served:
         event = make_event(served)

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from holdfast.cli.demo import EVENT
-from tests.api.serving import ADMIN, HOLDFAST, serving
+from tests.api.serving import HOLDFAST, serving
 
 pytestmark = pytest.mark.slow
 
@@ -226,55 +226,3 @@ def test_serve_without_upkeep_leaves_expired_holds_to_a_worker(tmp_path):
             worker.wait(20)
             assert worker.stdout is not None
             worker.stdout.close()
-
-
-def test_the_first_admin_key_is_printed_once(tmp_path):
-    assert ADMIN not in _first_lines(tmp_path, wanted=True)
-    _first_lines(tmp_path, wanted=False)
-
-
-def test_a_chosen_key_that_was_revoked_is_missed_only_where_there_is_no_other(tmp_path):
-    store = f"sqlite:///{tmp_path / 'shop.db'}"
-
-    def revoke(key: str) -> None:
-        subprocess.run([*HOLDFAST, "keys", "revoke", key], env=served.environment, check=True)
-
-    with serving(store, cwd=tmp_path) as served:
-        other = served.key("admin")
-        revoke(ADMIN)
-    with serving(store, cwd=tmp_path) as served:
-        assert sum("HOLDFAST_ADMIN_KEY was revoked" in line for line in served.said) == 1
-        assert served.call("GET", "/v1/events", key=other).ok
-        assert served.call("GET", "/v1/events").status_code == 401
-        revoke(other)
-    with pytest.raises(AssertionError, match="HOLDFAST_ADMIN_KEY was revoked: choose another"):
-        serving(store, cwd=tmp_path).__enter__()
-
-
-def _first_lines(folder: Path, *, wanted: bool) -> str:
-    process = subprocess.Popen(
-        [*HOLDFAST, "serve", "--port", "0", "--store", "sqlite:///shop.db"],
-        cwd=folder,
-        env={"PATH": "/usr/bin:/bin"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    said = ""
-    for line in process.stdout:
-        said += line
-        if "serves" in line:
-            break
-    try:
-        key = re.search(r"hf_admin_\S+", said)
-        assert (key is not None) is wanted, said
-        url = re.search(r"http://[^\s;]+", said)
-        assert url
-        if key:
-            sent = {"Authorization": f"Bearer {key[0]}"}
-            assert requests.get(f"{url[0]}/v1/system", headers=sent, timeout=10).ok
-    finally:
-        process.terminate()
-        assert process.wait(30) == 0
-        process.stdout.close()
-    return said
