@@ -17,7 +17,7 @@ run: setup ## the demo: an event on sale at http://127.0.0.1:8000
 
 test: setup services ## format, lint, types, then every test but the soak, on real services
 	$(static_checks)
-	$(PY) -m pytest -n 3 --dist loadgroup $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: setup ## format, lint, types and the quick tests, in under a minute
 	$(static_checks)

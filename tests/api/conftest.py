@@ -46,3 +46,10 @@ def make_event(served: Served, **changes: Any) -> str:
     made = served.call("POST", "/v1/events", body)
     assert made.status_code == 201, made.text
     return id
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Whoever shares a server runs in one worker: two would start it twice."""
+    for item in items:
+        if "served" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
