@@ -170,7 +170,7 @@ class MariaDB(Server):
                 [
                     *(install, "--no-defaults", f"--datadir={data}", "--skip-test-db"),
                     *("--auth-root-authentication-method=normal", "--skip-name-resolve"),
-                    "--innodb-log-file-size=48M",
+                    *("--innodb-log-file-size=48M", f"--tmpdir={self.folder}"),
                 ]
             )
         (self.folder / "init.sql").write_text("CREATE DATABASE IF NOT EXISTS holdfast;\n")
@@ -182,6 +182,8 @@ class MariaDB(Server):
     def command(self) -> list[str]:
         settings = {
             "datadir": str(self.folder / "data"),
+            # Its own: a server that starts clears away temporary tables, also those of others.
+            "tmpdir": str(self.folder),
             "socket": str(self.folder / "socket"),
             "pid-file": str(self.folder / "pid"),
             "init-file": str(self.folder / "init.sql"),

@@ -132,7 +132,7 @@ def _read_section(
         for where, after in faults.items(f"{path}.aisles", body.get("aisles", []), width)
     ]
     left = faults.number(f"{path}.x", body.get("x", 0))
-    front = faults.number(f"{path}.y", body.get("y", depth))
+    front = faults.number(f"{path}.y", body["y"]) if "y" in body else depth
     xs = [left + number + sum(after < number for after in aisles) for number in range(1, width + 1)]
     for row in range(1, rows + 1):
         for number, x in zip(count(1), xs, strict=False):
