@@ -6,7 +6,6 @@ is on the log. It names the holder: his own asks always go through.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
@@ -17,6 +16,7 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.model import Millis
 from holdfast.domain.outcomes import Answer, Reason, Refused
 from holdfast.errors import HoldfastError
+from holdfast.tasks import end_task
 
 ENTRIES_MAX = 100_000
 EVENTS_MAX = 1_000
@@ -69,10 +69,7 @@ class Refusals:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     def refuse(self, event: str, buyer: str, seats: Sequence[str]) -> Refused | None:
         """The refusal, if all these seats are known to be others'. One that is not known could

@@ -57,7 +57,9 @@ PREFLIGHT = {
 log = logging.getLogger("holdfast.api")
 
 
+# Falcon's own classes of requests are used, so its type arguments say nothing.
 class App(falcon.asgi.App):  # type: ignore[type-arg]
+    # Not a coroutine itself: it hands Falcon's on, which costs nothing.
     def __call__(  # type: ignore[override]
         self, scope: Any, receive: Any, send: Any
     ) -> Any:
@@ -183,10 +185,11 @@ class Endpoint:
                 stranger, caller = trouble, Caller(trouble.key)
             except Problem:
                 # As the preflight: a page whose key was revoked can read that it was.
-                _allow_any(service.keys.origins(), headers, extra)
+                _allow_origin(service.keys.origins(), headers, extra)
                 raise
             if caller.key.origins:
-                _allow_origin(caller.key, headers, extra)
+                extra["Vary"] = "Origin"
+                _allow_origin(caller.key.origins, headers, extra)
             if service.in_hand - len(self._waiting) > self._max:
                 raise _overloaded("too much is in hand already")
             limited = service.limits.limits(caller)
@@ -252,6 +255,7 @@ class Socket(Endpoint):
     """A route of WebSockets: whoever is refused is told so by the code it is closed with, 4000 and
     the status that any other call would get."""
 
+    # Falcon gives a socket where others get a response.
     async def respond(  # type: ignore[override]
         self, req: falcon.asgi.Request, socket: falcon.asgi.WebSocket, **params: str
     ) -> None:
@@ -265,7 +269,7 @@ class Socket(Endpoint):
                 await socket.close(*_closing(answer))
         except falcon.WebSocketDisconnected:
             pass
-        except Exception as trouble:
+        except Exception as trouble:  # as for any call: it ends with it, and is logged
             await socket.close(*_closing(_ended(trouble, self._route, request_id)))
 
 
@@ -383,13 +387,7 @@ def _check_once(headers: list[tuple[bytes, bytes]]) -> None:
             raise Problem(400, "bad_request", f"the header {name.decode()} is there twice")
 
 
-def _allow_origin(key: Key, headers: Mapping[bytes, bytes], extra: dict[str, str]) -> None:
-    if key.origins:
-        extra["Vary"] = "Origin"
-        _allow_any(key.origins, headers, extra)
-
-
-def _allow_any(
+def _allow_origin(
     origins: Collection[str], headers: Mapping[bytes, bytes], extra: dict[str, str]
 ) -> None:
     origin = headers.get(b"origin", b"").decode("latin-1")

@@ -5,8 +5,9 @@ told at once that there may be more, so that only who wants a body waits for it.
 """
 
 import asyncio
-import contextlib
 from typing import Any
+
+from holdfast.tasks import end_task
 
 LOOK_SECONDS = 0.25
 """How often those who are late are looked for. A timer for each request would cost more than
@@ -78,10 +79,7 @@ class Patience:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     async def read(self, arriving: Arriving, most: int) -> bytes:
         """The body; TimeoutError when it does not come."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdfast.api.keys import Key, Keys, Role
 from holdfast.api.problems import Problem
 from holdfast.api.tokens import Tokens
+from holdfast.errors import SettingsError
 
 Headers = Mapping[bytes, bytes]
 
@@ -97,8 +98,13 @@ def _bearer(header: bytes | None) -> str | None:
 
 
 def read_networks(text: str) -> list[Network]:
-    """Raises ValueError for what is none."""
-    return [ipaddress.ip_network(each.strip(), strict=False) for each in text.split(",") if each]
+    """Of the setting trusted_proxies."""
+    try:
+        return [
+            ipaddress.ip_network(each.strip(), strict=False) for each in text.split(",") if each
+        ]
+    except ValueError as fault:
+        raise SettingsError(f"trusted_proxies: {fault}; write 10.0.0.0/8, 127.0.0.1") from None
 
 
 def address_of(

@@ -19,7 +19,6 @@ T = TypeVar("T")
 BODY_BYTES_MAX = 64 * 1024
 UPLOAD_BYTES_MAX = 32 * 1024 * 1024
 BIG_BODY_BYTES = 256 * 1024
-"""Longer ones are read on a thread, while others are served."""
 IDEMPOTENCY_KEY = "[!-~]([ -~]{0,253}[!-~])?"
 """Printable ASCII, 1 to 255 characters, no blank at its ends."""
 
@@ -110,6 +109,13 @@ def refused(no: Refused, reason: str | None = None) -> Reply:
     return Reply(status, body)
 
 
+async def aside(body: bytes, work: Callable[..., T], *more: Any) -> T:
+    """Reads a body: a big one on a thread, while others are served."""
+    if len(body) > BIG_BODY_BYTES:
+        return await asyncio.to_thread(work, body, *more)
+    return work(body, *more)
+
+
 class Body:
     """Reads a JSON body: fast where it is right, and with every fault listed where it is not."""
 
@@ -119,9 +125,7 @@ class Body:
 
     async def read(self, body: bytes) -> Any:
         """A value of the kind."""
-        if len(body) > BIG_BODY_BYTES:
-            return await asyncio.to_thread(self.decode, body)
-        return self.decode(body)
+        return await aside(body, self.decode)
 
     def decode(self, body: bytes) -> Any:
         try:

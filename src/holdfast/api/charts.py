@@ -117,14 +117,6 @@ class Charts:
             return None
         return await asyncio.to_thread(_drawn, plan, statuses, courtesies, last)
 
-    async def only(self, event: str, channels: frozenset[str]) -> Chart | None:
-        """The map for who may have units of these channels: drawn for him alone."""
-        seat_map = await self._shop.seats(event, channels=sorted(channels))
-        if seat_map is None:
-            return None
-        body = await asyncio.to_thread(_encode, _plain(seat_map))
-        return Chart(seat_map.seq, _etag(body), body)
-
     async def _plan(self, event: str, layout: int) -> Plan | None:
         plan = self._plans.pop(event, None)
         if plan is None or plan.layout != layout:
@@ -149,14 +141,6 @@ class Charts:
         statuses, courtesies = found
         seen = [pool for pool in statuses.pools if pool.channel is None]
         return {pool.id: _available(pool, courtesies) for pool in seen}
-
-
-def _plain(seat_map: object) -> object:
-    """Without the channels, which are nobody's business."""
-    plain = msgspec.to_builtins(seat_map)
-    for unit in (*plain["seats"], *plain["pools"]):
-        unit.pop("channel", None)
-    return plain
 
 
 def _planned(seats: Iterable[object], layout: int) -> Plan:

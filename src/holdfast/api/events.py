@@ -1,6 +1,5 @@
 """Events over HTTP: create, list, see, change; their seats and their log."""
 
-import asyncio
 import re
 from typing import Any, NamedTuple
 
@@ -9,19 +8,18 @@ from msgspec.structs import replace
 
 from holdfast.api import wire
 from holdfast.api.calls import (
-    BIG_BODY_BYTES,
     REPLAYED,
     UPLOAD_BYTES_MAX,
     Body,
     Call,
     Reply,
+    aside,
     refused,
     reply,
 )
 from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
-from holdfast.domain import limits
 from holdfast.domain.asks import read_withdrawal
 from holdfast.domain.commands import Command
 from holdfast.domain.faults import Faults
@@ -78,10 +76,7 @@ CHANGES = Body(wire.EventChanges, _explain_changes)
 async def create(service: Service, call: Call) -> Reply:
     await NEW_EVENT.read(call.body)
     key = call.idempotency_key()
-    if len(call.body) > BIG_BODY_BYTES:
-        plan = await asyncio.to_thread(_plan, call.body)
-    else:
-        plan = _plan(call.body)
+    plan = await aside(call.body, _plan)
     if isinstance(plan, list):
         raise invalid(plan)
     command = service.shop.clerk.create_event(plan, key)
@@ -155,10 +150,7 @@ async def change(service: Service, call: Call) -> Reply:
     id = call.params["event"]
     await CHANGES.read(call.body)
     prices = (await _found(service, id)).event.prices
-    if len(call.body) > BIG_BODY_BYTES:
-        changes = await asyncio.to_thread(_read_changes, call.body, prices)
-    else:
-        changes = _read_changes(call.body, prices)
+    changes = await aside(call.body, _read_changes, prices)
     clerk = service.shop.clerk
     commands: list[Command] = []
     if changes.withdrawn is not None:
@@ -193,9 +185,7 @@ async def seats(service: Service, call: Call) -> Reply:
 async def log(service: Service, call: Call) -> Reply:
     event = call.params["event"]
     query = call.query(after=0, limit=100)
-    entries = await service.shop.log(
-        event, after=min(query["after"], 2**62), limit=min(query["limit"], limits.LOG_PAGE_MAX)
-    )
+    entries = await service.shop.log(event, **query)
     if not entries:
         await _found(service, event)
     facts = [wire.fact(entry) for entry in entries]

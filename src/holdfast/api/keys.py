@@ -5,7 +5,6 @@ memory and reads them anew twice a second, so a revoked one is refused within a 
 """
 
 import asyncio
-import contextlib
 import hashlib
 import hmac
 import logging
@@ -20,6 +19,7 @@ from holdfast.domain.model import Millis
 from holdfast.domain.views import Document
 from holdfast.errors import HoldfastError, SettingsError
 from holdfast.ports import Store
+from holdfast.tasks import end_task
 
 KIND = "key"
 SECRET_KIND = "secret"
@@ -77,10 +77,7 @@ class Keys:
         self._task = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     async def read(self) -> None:
         documents, _ = await self._store.documents(KIND)

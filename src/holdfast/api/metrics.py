@@ -39,6 +39,7 @@ from holdfast.domain.outcomes import (
     Released,
 )
 from holdfast.engine import Holdfast
+from holdfast.tasks import end_task
 
 WRITE_SECONDS = 1.0
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -154,10 +155,7 @@ class Metrics:
 
     async def stop(self) -> None:
         """Writes what was counted last."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
         if self._tallies is not None:
             with contextlib.suppress(OSError):
                 self._tallies.write(self._tally())
@@ -295,4 +293,5 @@ def _buckets(bounds: Sequence[float], values: Sequence[float]) -> Iterator[tuple
     reached = 0.0
     for bound, count in zip((*bounds, float("inf")), values[:-1], strict=True):
         reached += count
+        # How prometheus-client itself writes a bound; it says no types.
         yield floatToGoString(bound), reached  # type: ignore[no-untyped-call]

@@ -5,7 +5,6 @@ event by event; that the same key came with another body, about another event, i
 """
 
 import asyncio
-import contextlib
 import logging
 
 import msgspec
@@ -15,11 +14,12 @@ from holdfast.domain.model import Millis
 from holdfast.domain.views import Document
 from holdfast.errors import HoldfastError
 from holdfast.ports import Store
+from holdfast.tasks import end_task
 from holdfast.upkeep.lease import Lease
 
 KIND = "idempotency"
 KEPT_MS: Millis = 24 * 3600 * 1000
-FORGET_SECONDS = 3600.0
+FORGET_MS: Millis = 3600 * 1000
 
 log = logging.getLogger("holdfast.reservations")
 
@@ -39,7 +39,8 @@ _read = msgspec.json.Decoder(Reserved).decode
 class Reservations:
     def __init__(self, store: Store, holder: str) -> None:
         self._store = store
-        self._lease = Lease(store, "forget idempotency keys", holder)
+        # As long as the pause: once in it, whichever process comes first.
+        self._lease = Lease(store, "forget idempotency keys", holder, FORGET_MS)
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self, key: str, digest: str, running_ms: Millis = 0) -> None:
@@ -89,14 +90,11 @@ class Reservations:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(FORGET_SECONDS)
+            await asyncio.sleep(FORGET_MS / 1000)
             try:
                 if await self._lease.hold():
                     await self.forget()

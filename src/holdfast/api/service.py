@@ -16,7 +16,6 @@ from holdfast.api.tokens import Tokens
 from holdfast.api.traces import make_traces
 from holdfast.domain.commands import Command
 from holdfast.engine import Holdfast
-from holdfast.errors import SettingsError
 from holdfast.followers.live import Live
 from holdfast.settings import Settings
 
@@ -39,10 +38,7 @@ class Service:
         """Calls that are not answered yet, also those whose body is still to come."""
         self.patience = Patience(self.settings.body_seconds)
         self.draining = False
-        try:
-            self.trusted = read_networks(self.settings.trusted_proxies)
-        except ValueError as fault:
-            raise SettingsError(f"trusted_proxies: {fault}") from None
+        self.trusted = read_networks(self.settings.trusted_proxies)
 
     async def __aenter__(self) -> Self:
         await self.shop.__aenter__()

@@ -91,7 +91,7 @@ async def serve(
     async with Service(shop) as service:
         server = SharedSocketServer(make_app(service), listener, settings)
         serving = asyncio.create_task(server.serve())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it begins; who came before waits at the socket
         _calm()
         os.write(ready, READY)
         os.close(ready)
@@ -99,7 +99,7 @@ async def serve(
         ends = loop.time() + max(settings.stop_seconds - 1, 0.8 * settings.stop_seconds)
         await service.drain()
         # From here nothing new is accepted, and what was accepted is answered.
-        server.stop()  # type: ignore[no-untyped-call]
+        server.stop()  # type: ignore[no-untyped-call]  # Granian says no types
         await _finish(service, serving, ends)
     if select.select([parent], [], [], 0)[0] and (tallies := Tallies.of_worker(os.environ)):
         tallies.remove()  # the supervisor has died, and cannot

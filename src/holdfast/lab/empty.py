@@ -21,7 +21,7 @@ class Nothing:
 
 
 async def serve(listener: socket.socket) -> None:
-    app: falcon.asgi.App = falcon.asgi.App()  # type: ignore[type-arg]
+    app: falcon.asgi.App = falcon.asgi.App()  # type: ignore[type-arg]  # Falcon's own
     app.add_route("/nothing", Nothing())
     server = SharedSocketServer(app, listener, Settings())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop)

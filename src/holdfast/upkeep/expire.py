@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from holdfast.domain.outcomes import Expired, Refused
 from holdfast.errors import HoldfastError
+from holdfast.tasks import end_task
 from holdfast.upkeep.lease import Lease
 
 EXPIRE_BATCH_MAX = 200
@@ -34,9 +35,7 @@ class Announcer:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await end_task(self._task)
             if self._lease is not None:
                 with contextlib.suppress(HoldfastError):
                     await self._lease.give_back()

@@ -33,6 +33,7 @@ from holdfast.domain.model import FOREVER_MS, Event, Millis
 from holdfast.domain.views import Census
 from holdfast.errors import GateBroken, HoldfastError
 from holdfast.ports import Gate, Store
+from holdfast.tasks import end_task
 
 OPS_MAX = 250
 LEASE = "reconcile"
@@ -213,10 +214,7 @@ class Reconciler:
         self._task = asyncio.create_task(self._run(periodic))
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     def want(self, event: str | None = None) -> None:
         """One event, or all of them."""

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 
 from holdfast.stores.postgres.errors import LOST, Connection, said
+from holdfast.tasks import end_task
 
 CHANNEL = "holdfast"
 RECONNECT_SECONDS = 1.0
@@ -34,10 +35,7 @@ class Wakeups:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
         if self._db is not None:
             self._db.terminate()
 
