@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 
+import apsw
 import pytest
 
 from holdfast import Holdfast, Placed, Refused, StoreError
@@ -47,6 +48,18 @@ async def test_a_second_shop_in_the_process_does_not_drop_the_locks_of_the_first
         assert isinstance(await shop.place_hold("talk", buyer="a", pools={"room": 1}), Placed)
         async with Holdfast.open(url, upkeep=False) as other:
             assert isinstance(await other.place_hold("talk", buyer="b", pools={"room": 1}), Refused)
+
+
+async def test_who_comes_while_another_makes_the_file_waits(tmp_path):
+    """Making the file, and being the last to leave it, locks it against readers for a moment."""
+    maker = apsw.Connection(str(tmp_path / "shop.db"))
+    maker.execute("BEGIN EXCLUSIVE; CREATE TABLE mine (x)")
+    done = threading.Timer(0.3, maker.execute, ["ROLLBACK"])
+    done.start()
+    async with Holdfast.open(f"sqlite:///{tmp_path / 'shop.db'}", upkeep=False) as shop:
+        assert await shop.events() == []
+    done.join()
+    maker.close()
 
 
 @pytest.mark.parametrize("made", ["CREATE TABLE mine (x)", "PRAGMA user_version = 99"])

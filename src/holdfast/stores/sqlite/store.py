@@ -397,6 +397,8 @@ def _check_file(path: Path, url: str) -> None:
     if not path.is_file():
         raise StoreUnavailable(f"{url} is not a file")
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    # Another process may be making the file, or be the last to leave it: both lock it a moment.
+    db.set_busy_timeout(BUSY_MS)
     try:
         schema.check_ours(db, url)
     finally:
