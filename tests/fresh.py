@@ -5,7 +5,7 @@ from holdfast.stores.postgres import PostgresStore
 
 TABLES = (
     *("events", "counters", "buyers", "seats", "seat_plans", "sold_seats", "pools", "claims"),
-    *("holds", "orders", "commands", "log", "documents"),
+    *("holds", "orders", "order_keys", "commands", "log", "documents"),
 )
 
 

@@ -25,11 +25,12 @@ UNSEEN_BY_THE_CORE = {
     "uuid",
 }
 DRIVERS = {
-    "redis": "gates.redis",
-    "apsw": "stores.sqlite",
-    "asyncpg": "stores.postgres",
-    "aiomysql": "stores.mysql",
-    "aiohttp": "client",
+    "redis": ("gates.redis",),
+    "apsw": ("stores.sqlite",),
+    "asyncpg": ("stores.postgres",),
+    "aiomysql": ("stores.mysql",),
+    "aiohttp": ("client", "checkout.payments"),
+    "stripe": ("checkout.payments.stripe",),
 }
 # Hands out addresses of stores; everybody else asks it.
 WIRING = {"wiring"}

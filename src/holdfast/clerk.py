@@ -16,6 +16,7 @@ from holdfast.domain.commands import (
     CreateEvent,
     ExpireHolds,
     ExtendHold,
+    OpenOrder,
     PayHold,
     PlaceHold,
     ReleaseHold,
@@ -127,6 +128,37 @@ class Clerk:
             digest=digest("confirm", hold, buyer, payment, order) if repeatable else "",
         )
 
+    def open_order(
+        self,
+        event: str,
+        hold: str,
+        method: str,
+        *,
+        buyer: str | None = None,
+        version: int | None = None,
+        other_seats: bool = False,
+        order: str | None = None,
+        key: str | None = None,
+        driver: str = "",
+        lease_ms: int = 0,
+    ) -> OpenOrder:
+        order_id = public_id(event, order or self.ids.new())
+        repeatable = order is not None or key is not None
+        asked = ("order", hold, buyer, method, other_seats, order)
+        return OpenOrder(
+            id=key or f"open:{order_id}",
+            event=event,
+            hold=hold,
+            order=order_id,
+            method=method,
+            buyer=buyer,
+            version=version,
+            other_seats=other_seats,
+            driver=driver,
+            lease_ms=lease_ms,
+            digest=digest(*asked) if repeatable else "",
+        )
+
     def sell(
         self,
         event: str,
@@ -154,8 +186,23 @@ class Clerk:
             digest=digest(*asked) if repeatable else "",
         )
 
-    def cancel_order(self, event: str, order: str) -> CancelOrder:
-        return CancelOrder(id=self.ids.new(), event=event, order=order)
+    def cancel_order(
+        self,
+        event: str,
+        order: str,
+        seats: tuple[str, ...] = (),
+        pools: dict[str, int] | None = None,
+        key: str | None = None,
+    ) -> CancelOrder:
+        asked = digest("cancel", order, seats, pools) if key is not None else ""
+        return CancelOrder(
+            id=key or self.ids.new(),
+            event=event,
+            order=order,
+            seats=seats,
+            pools=pools or {},
+            digest=asked,
+        )
 
     def expire_holds(self, event: str, limit: int) -> ExpireHolds:
         return ExpireHolds(id=self.ids.new(), event=event, limit=limit)

@@ -22,6 +22,7 @@ from holdfast.domain.commands import (
     Command,
     ConfirmHold,
     ExtendHold,
+    OpenOrder,
     PayHold,
     PlaceHold,
     ReleaseHold,
@@ -72,7 +73,9 @@ MOVE_PATIENCE = 50.0
 
 log = logging.getLogger("holdfast.gate")
 
-Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold
+Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold | OpenOrder
+PAYS = (PayHold, ConfirmHold, OpenOrder)
+"""With these payment begins."""
 Submit = Callable[[Event, Command], Awaitable[Answer]]
 
 
@@ -189,7 +192,7 @@ class Courtesies:
             decision = self._decide(event, command, courtesy, now)
             if isinstance(decision.outcome, Refused) or not decision.facts:
                 return Answer(decision.outcome, now_ms=now)
-            pays = isinstance(command, PayHold | ConfirmHold)
+            pays = isinstance(command, PAYS)
             if courtesy.note.paying and not pays:
                 answer = await self._submit(event, command)
                 if not _unknown(answer):
@@ -213,7 +216,7 @@ class Courtesies:
 
     def _decide(self, event: Event, command: Follows, courtesy: Courtesy, now: Millis) -> Decision:
         """By the rules for every hold. To confirm it is to pay first."""
-        if isinstance(command, ConfirmHold):
+        if isinstance(command, ConfirmHold | OpenOrder):
             fence = (command.hold, command.buyer, command.version)
             pay = PayHold(id=command.id, event=command.event, hold=fence[0])
             command = replace(pay, buyer=fence[1], version=fence[2])
@@ -234,7 +237,7 @@ class Courtesies:
                 courtesy.note,
                 extensions=after.extensions,
                 length_ms=courtesy.note.length_ms + after.soft_ms - hold.soft_ms,
-                paying=isinstance(command, PayHold | ConfirmHold),
+                paying=isinstance(command, PAYS),
             )
             text = msgspec.json.encode(note).decode()
             op = Keep(hold.id, Kind.COURTESY, after.soft_ms - now, hold.version, text)
@@ -246,7 +249,7 @@ class Courtesies:
         self, event: Event, command: Follows, courtesy: Courtesy, now: Millis
     ) -> Answer:
         """Makes it the authority's, and lets that decide."""
-        paying = isinstance(command, PayHold | ConfirmHold)
+        paying = isinstance(command, PAYS)
         adopted = await self._adopt(event, courtesy, now, paying=paying)
         there = isinstance(adopted.outcome, Refused) and adopted.outcome.reason is Reason.EXISTS
         if not isinstance(adopted.outcome, Placed) and not there:

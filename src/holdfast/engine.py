@@ -16,7 +16,13 @@ from typing import Any, Self, TypeVar, cast
 from holdfast.catalogue import Catalogues
 from holdfast.clerk import Clerk
 from holdfast.domain import limits
-from holdfast.domain.asks import BestAsk, read_ask, read_labels, read_withdrawal
+from holdfast.domain.asks import (
+    BestAsk,
+    read_ask,
+    read_labels,
+    read_units_back,
+    read_withdrawal,
+)
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.faults import Fault, Faults
@@ -362,12 +368,23 @@ class Holdfast:
         named = {"payment": payment, "order": local, "hold": hold, "key": key}
         return await self._ask(Confirmed, self.clerk.sell(event, buyer, ask, cap=cap, **named))
 
-    async def cancel_order(self, order: str) -> Cancelled | Refused:
-        """Takes a sale back; its units are free again. Doing so again changes nothing."""
+    async def cancel_order(
+        self,
+        order: str,
+        *,
+        seats: Iterable[str] = (),
+        pools: Mapping[str, int] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Cancelled | Refused:
+        """Takes a sale back, or only the named units of it; they are free again. Doing so again
+        changes nothing; for part of a pool that needs a key."""
         event = event_of(order)
         if event is None:
             return Refused(Reason.UNKNOWN_ORDER, str(order))
-        return await self._ask(Cancelled, self.clerk.cancel_order(event, order))
+        with _checking() as faults:
+            named = read_units_back(faults, seats, pools)
+        key = _key(idempotency_key)
+        return await self._ask(Cancelled, self.clerk.cancel_order(event, order, *named, key))
 
     # Reading
 

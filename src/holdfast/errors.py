@@ -12,6 +12,10 @@ HoldfastError
     SchemaMismatch     the schema is older or newer than this program
   GateDown           the gate did not answer as it should; never seen outside: one goes on without
     GateBroken         what it has of one event cannot be read; the other events are not concerned
+  PaymentError       whoever moves the money did not do it
+    PaymentUnavailable nobody knows whether it was done: ask again
+    PaymentRefused     it will never be done, and why
+    Forged             a message that says it is the provider's, and is not
 """
 
 from holdfast.domain.faults import Fault
@@ -66,4 +70,20 @@ class GateDown(HoldfastError):
 
 
 class GateBroken(GateDown):
+    pass
+
+
+class PaymentError(HoldfastError):
+    pass
+
+
+class PaymentUnavailable(PaymentError):
+    pass
+
+
+class PaymentRefused(PaymentError):
+    pass
+
+
+class Forged(PaymentError):
     pass

@@ -16,18 +16,17 @@ from typing import Protocol, TypeVar
 from msgspec.structs import replace
 
 from holdfast.catalogue import Catalogues
-from holdfast.courtesy import Courtesies
+from holdfast.courtesy import Courtesies, Follows
 from holdfast.domain.commands import (
     AddCapacity,
+    CancelOrder,
     ChangeEvent,
     Command,
-    ConfirmHold,
     CreateEvent,
-    ExtendHold,
-    PayHold,
     PlaceHold,
     ReleaseHold,
     Sell,
+    SettleOrder,
     Withdraw,
 )
 from holdfast.domain.gating import (
@@ -57,6 +56,7 @@ from holdfast.domain.outcomes import (
     Created,
     Expired,
     Extended,
+    Opened,
     Paying,
     Placed,
     Refused,
@@ -75,7 +75,7 @@ REMEMBERED_MS = 1_000
 """How long a gate's word is repeated: not all that it keeps is on the log."""
 
 Submit = Callable[[Command], Awaitable[Answer]]
-Beside = TypeVar("Beside", PlaceHold, Sell, Withdraw)
+Beside = TypeVar("Beside", PlaceHold, Sell, SettleOrder, Withdraw)
 
 
 class Reconcile(Protocol):
@@ -125,7 +125,9 @@ class Front:
         courtesies = self.courtesies
         if isinstance(command, Sell):
             return await self._sell(event, command)
-        if courtesies and isinstance(command, ExtendHold | ReleaseHold | PayHold | ConfirmHold):
+        if isinstance(command, SettleOrder) and command.late:
+            command = await self._beside(event, command)
+        if courtesies and isinstance(command, Follows):
             answer = await courtesies.follow(event, command)
             if answer is not None:
                 return answer
@@ -148,7 +150,8 @@ class Front:
         elif isinstance(answer.outcome, Released):
             self._refusals.opened(command.event, answer.outcome.hold.seats)
         elif isinstance(answer.outcome, Cancelled):
-            self._refusals.opened(command.event, answer.outcome.order.seats)
+            named = command.seats if isinstance(command, CancelOrder) else ()
+            self._refusals.opened(command.event, named or answer.outcome.order.seats)
         elif isinstance(answer.outcome, Changed | Expired):
             self._refusals.forget(command.event)
         return answer
@@ -209,7 +212,7 @@ class Front:
         if not owned:
             return command
         buyer = None if isinstance(command, Withdraw) else command.buyer
-        own = command.hold if isinstance(command, Sell) else None
+        own = command.hold if isinstance(command, Sell | SettleOrder) else None
         return replace(command, apart=apart(owned, buyer, own))
 
     async def _sell(self, event: Event, command: Sell) -> Answer:
@@ -421,6 +424,9 @@ def _news(command: Command, answer: Answer, claimed: bool) -> list[Op]:
             return [Free(hold.id)]
         case Confirmed(order):
             return [Mark(sold(order))]
+        case Opened(order, until_ms) if order.hold is not None:
+            return [Keep(order.hold, Kind.HELD, until_ms - now)]
         case Cancelled(order):
-            return [Free(order.hold or order.id)]
+            left: list[Op] = [Mark(sold(order))] if order.sold else []
+            return [Free(order.hold or order.id), *left]
     return []

@@ -19,6 +19,7 @@ from holdfast.domain.commands import (
     CreateEvent,
     PlaceHold,
     Sell,
+    SettleOrder,
     Withdraw,
 )
 from holdfast.domain.outcomes import Answer
@@ -225,6 +226,8 @@ def _solo(command: Command) -> bool:
     or it chooses from a house in which others leave marks before they commit."""
     if isinstance(command, PlaceHold | Sell):
         return bool(command.ask.best)
+    if isinstance(command, SettleOrder):
+        return command.late and command.other_seats
     return isinstance(command, ALONE)
 
 

@@ -1,6 +1,6 @@
 """Every interface that has more than one implementation, and nothing else."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.domain.commands import Command
@@ -8,6 +8,7 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.gating import Op, Snapshot, Verdict
 from holdfast.domain.model import Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
+from holdfast.domain.payments import Charge, Standing
 from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
 
 Committed = Callable[[], None]
@@ -58,6 +59,13 @@ class Store(Protocol):
 
     async def order(self, event: str, id: str) -> Order | None: ...
 
+    async def due_orders(self, limit: int) -> list[Order]:
+        """Orders of all events whose next step has to be taken by now, oldest first. Others may see
+        them too: whoever takes one on does so by a command, under the order's version."""
+
+    async def troubled_orders(self, limit: int) -> list[Order]:
+        """Orders of all events that a person has to look at, oldest first."""
+
     async def log(self, event: str, after: int, limit: int) -> list[Entry]: ...
 
     async def due(self) -> list[str]:
@@ -88,6 +96,15 @@ class Store(Protocol):
 
     async def drop(self, kind: str, id: str, version: int) -> bool:
         """Removes it durably if it is that version; whether it did. Fails as `put` does."""
+
+    async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
+        """Each claim is a key and a digest. Remembers the digest durably for each key that is new,
+        or was claimed more than a day ago; returns, in the order of the claims, the digest that
+        counts for each: that of whoever was first. Fails as `put` does: to claim again settles it.
+        """
+
+    async def free_keys(self, claims: Sequence[tuple[str, str]]) -> None:
+        """Forgets durably those keys that still have that digest. Fails as `put` does."""
 
 
 class Gate(Protocol):
@@ -136,3 +153,48 @@ class Gate(Protocol):
 
     async def free_units(self, hold: str) -> None:
         """A hold's units count no more. Again does nothing again."""
+
+
+class Provider(Protocol):
+    """Whoever moves the money. Each call may be repeated: a step of a charge has one effect, known
+    by the charge's reference, however often and by whomever it is asked for.
+
+    Raises PaymentUnavailable when nobody knows what became of it: to ask again settles it. Raises
+    PaymentRefused when the step will never be done, and says why.
+    """
+
+    @property
+    def name(self) -> str:
+        """As it stands before the colon of its methods: sandbox, stripe."""
+
+    @property
+    def remembers_seconds(self) -> float:
+        """How long a repetition is surely known as such; later, a payment is looked up first."""
+
+    def fault(self, method: str) -> str | None:
+        """What is wrong with a method of payment; None if it can be asked for."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def authorize(self, charge: Charge) -> Standing:
+        """Sets the money aside. Declined is an answer, not an error."""
+
+    async def find(self, charge: Charge) -> Standing | None:
+        """How the payment of that reference stands; None if there is none."""
+
+    async def capture(self, charge: Charge) -> Standing:
+        """Takes all that was set aside."""
+
+    async def void(self, charge: Charge) -> Standing:
+        """Frees what was set aside; what was taken already, it gives back."""
+
+    async def refund(self, charge: Charge, amount: int, name: str) -> Standing:
+        """Gives so much back. `name` tells the refunds of one charge apart: under one name it is
+        given back once."""
+
+    def read_webhook(self, headers: Mapping[str, str], body: bytes) -> str | None:
+        """The reference of the charge that a message of the provider's is about, None if it is
+        about none of ours. Names of headers are in lower case. Raises Forged where the signature
+        is not the provider's, or too old."""

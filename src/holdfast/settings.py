@@ -26,12 +26,14 @@ WRITTEN = {
 CHOICES = {
     "policy": ("authority", "two-layer", "gate"),
     "sqlite_synchronous": ("FULL", "NORMAL"),
-    "payments": ("none", "sandbox"),
     "log_format": ("auto", "json", "text"),
     "log_level": ("debug", "info", "warning", "error"),
 }
 
-UNSHOWN = ("admin_key", "secret", "store", "gate")
+UNSHOWN = (
+    *("admin_key", "secret", "store", "gate", "stripe_key", "stripe_webhook_secret"),
+    "sandbox_secret",
+)
 """Secrets, or addresses that may have a password in them."""
 SECRET_CHARS_MIN = 16
 
@@ -84,7 +86,24 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What tokens of buyers and holds are made with. Else one is made, and kept in the store.
     One that is given has 16 characters at least."""
     payments: str = "none"
-    """Who takes payments: none (free orders only) or sandbox (pretends; never in production)"""
+    """Who takes payments: none (free orders only), stripe, or sandbox (pretends, in this process or
+    at sandbox+http://host:port; never in production)"""
+    stripe_key: Annotated[str, Meta(max_length=512)] = ""
+    stripe_webhook_secret: Annotated[str, Meta(max_length=512)] = ""
+    stripe_api_base: str = ""
+    """Another address than Stripe's own, for tests."""
+    stripe_return_url: str = ""
+    """The page to which a bank sends the buyer back after 3-D Secure."""
+    sandbox_secret: Annotated[str, Meta(max_length=512)] = ""
+    """What the sandbox signs its messages with."""
+    payment_seconds: Annotated[float, Meta(gt=0, le=300)] = 5.0
+    """How long one call of the provider may take; then the payment is looked up."""
+    payment_limit_seconds: Annotated[float, Meta(gt=0, le=2_592_000)] = 3600.0
+    """How long a payment is tried, or waited for, before a person has to look at it."""
+    checkout_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
+    """How long a process that is at an order may be silent before another goes on with it."""
+    checkout_wait_seconds: Annotated[float, Meta(gt=0, le=300)] = 30.0
+    """How long a buyer is kept waiting for his payment; then he is told that it is pending."""
     requests_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 4_096
     """Requests that a worker has in hand; past it the answer is 503, at once."""
     header_seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from holdfast.errors import SettingsError
-from holdfast.ports import Gate, Store
+from holdfast.ports import Gate, Provider, Store
 from holdfast.settings import Settings
 from holdfast.stores import Clock, host_clock
 from holdfast.stores.addresses import without_secrets
@@ -57,6 +57,45 @@ def make_gate(settings: Settings) -> Gate | None:
         return RedisGate(url, settings.gate_timeout_ms, prefix=settings.gate_prefix)
     shown = without_secrets(url)
     raise SettingsError(f"unknown gate {shown!r}: use none, memory:// or redis://host:port/0")
+
+
+KNOWN_PAYMENTS = "none, sandbox, sandbox+http://host:port or stripe"
+
+
+def make_provider(settings: Settings) -> Provider | None:
+    """Whoever moves the money, not opened yet; None where only what is free is sold."""
+    name = settings.payments
+    if name == "none":
+        return None
+    if name == "sandbox":
+        from holdfast.checkout.payments.sandbox import SandboxProvider
+
+        return SandboxProvider(webhook_secret=settings.sandbox_secret)
+    if name.startswith(("sandbox+http://", "sandbox+https://")):
+        from holdfast.checkout.payments.sandbox_http import HttpSandboxProvider
+
+        url = name.removeprefix("sandbox+")
+        return HttpSandboxProvider(url, settings.sandbox_secret, settings.payment_seconds)
+    if name == "stripe":
+        return _stripe(settings)
+    raise SettingsError(f"payments must be {KNOWN_PAYMENTS}, not {without_secrets(name)!r}")
+
+
+def _stripe(settings: Settings) -> Provider:
+    for setting in ("stripe_key", "stripe_webhook_secret"):
+        if not getattr(settings, setting):
+            raise SettingsError(f"payments = stripe needs {setting}")
+    try:
+        from holdfast.checkout.payments.stripe import StripeProvider
+    except ImportError:
+        raise SettingsError("Stripe needs its SDK: pip install 'holdfast[stripe]'") from None
+    return StripeProvider(
+        settings.stripe_key,
+        settings.stripe_webhook_secret,
+        settings.stripe_api_base or None,
+        settings.payment_seconds,
+        settings.stripe_return_url or None,
+    )
 
 
 def _postgres(url: str, settings: Settings, clock: Clock) -> Store:

@@ -103,8 +103,9 @@ def test_every_reason_is_documented_and_explained():
     assert "declined" in given_in_the_code()
     assert given_in_the_code() - documented == set()
     assert [word for word, says in DOCUMENT["x-reasons"].items() if not says] == []
-    # Not over HTTP: whose a hold is nobody is told, and a cancelled order stays one.
-    assert {*Reason} - documented - {"not_yours", "cancelled"} == set()
+    # Not over HTTP: whose a hold is nobody is told, a cancelled order stays one, and a payment that
+    # comes late is settled.
+    assert {*Reason} - documented - {"not_yours", "cancelled", "late"} == set()
 
 
 def test_no_reason_is_explained_that_is_never_given():

@@ -1,4 +1,4 @@
-"""An order has its units for good: each is sold at most once, and given back as a whole."""
+"""An order has its units for good, until they are given back: each is sold at most once."""
 
 import asyncio
 from contextlib import suppress
@@ -17,6 +17,7 @@ from holdfast import (
     Reason,
     Refused,
 )
+from holdfast.domain.model import Checkout
 from tests.contract.helpers import (
     CAPACITY,
     E1,
@@ -95,6 +96,7 @@ async def test_a_confirmed_hold_is_an_order_of_the_same_units_for_the_same_amoun
     hold = await held(shop, "ann", **BASKET)
     clock.advance(5)
     outcome = await shop.confirm_hold(hold.id, order="o1", payment="pay-1")
+    after = await shop.hold(hold.id)
     assert outcome == Confirmed(
         Order(
             id="e1.o1",
@@ -108,10 +110,11 @@ async def test_a_confirmed_hold_is_an_order_of_the_same_units_for_the_same_amoun
             created_ms=clock(),
             hold=hold.id,
             payment="pay-1",
+            # Under policy `gate` the authority has had the hold only since it was confirmed.
+            checkout=Checkout(priced_ms=after.placed_ms),
         )
     )
     assert await shop.order("e1.o1") == outcome.order
-    after = await shop.hold(hold.id)
     assert (after.state, after.order) == (HoldState.CONFIRMED, "e1.o1")
 
 

@@ -110,9 +110,9 @@ STALE = {
     "pools": ("sold = 9 WHERE id = 'floor'", "sold = 1 WHERE id = 'floor'", "no.sold_out"),
     "holds": ("version = 7 WHERE id = 'e1.h1'", "version = 1 WHERE id = 'e1.h1'", "no.stale"),
     "orders": (
-        "state = 'refunded' WHERE id = 'e1.o1'",
-        "state = 'confirmed' WHERE id = 'e1.o1'",
-        "no.cancelled",
+        "state = 'refunded', version = 2 WHERE id = 'e1.o1'",
+        "state = 'confirmed', version = 1 WHERE id = 'e1.o1'",
+        "no.not_sold",
     ),
 }
 """What a rival does to a row, how it is undone, and the answer of whoever sees it."""

@@ -7,7 +7,8 @@ import threading
 import apsw
 import pytest
 
-from holdfast import Holdfast, Placed, Refused, StoreError
+from holdfast import Cancelled, Confirmed, Holdfast, Placed, Refused, StoreError
+from holdfast.domain.model import NO_CHECKOUT
 from holdfast.domain.views import Document
 from holdfast.stores.sqlite.turn import Turn
 
@@ -74,17 +75,44 @@ async def test_the_database_of_another_program_is_left_as_it_is(tmp_path, made):
     assert [file.name for file in tmp_path.iterdir()] == ["other.db"]
 
 
+UNDO = (
+    *("DROP TABLE order_keys", "DROP INDEX orders_by_due", "DROP INDEX orders_in_trouble"),
+    *(
+        f"ALTER TABLE orders DROP COLUMN {column}"
+        for column in ("version", "due_ms", "trouble", "checkout")
+    ),
+)
+"""What schema 3 added is not there."""
+
+
 async def test_a_file_of_an_older_schema_is_brought_forward_with_what_is_in_it(tmp_path):
     url = f"sqlite:///{tmp_path / 'shop.db'}"
     async with Holdfast.open(url, upkeep=False) as shop:
         await shop.create_event(TALK)
         await shop.place_hold("talk", buyer="a", pools={"room": 1})
-    for left_by_schema_1 in ("DROP TABLE documents", "PRAGMA user_version = 1"):
+    for left_by_schema_1 in (*UNDO, "DROP TABLE documents", "PRAGMA user_version = 1"):
         in_another_process(MAKE, tmp_path / "shop.db", left_by_schema_1)
     async with Holdfast.open(url, upkeep=False) as shop:
         assert isinstance(await shop.place_hold("talk", buyer="b", pools={"room": 1}), Refused)
         assert await shop.store.put(Document("key", "k1", 1, "{}"))
         assert (await shop.store.documents("key"))[0] == [Document("key", "k1", 1, "{}")]
+
+
+async def test_an_order_from_before_checkout_has_nothing_to_be_done(tmp_path):
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    async with Holdfast.open(url, upkeep=False) as shop:
+        await shop.create_event(TALK)
+        sold = await shop.sell("talk", buyer="a", pools={"room": 1})
+        assert isinstance(sold, Confirmed)
+    for left_by_schema_2 in (*UNDO, "PRAGMA user_version = 2"):
+        in_another_process(MAKE, tmp_path / "shop.db", left_by_schema_2)
+    async with Holdfast.open(url, upkeep=False) as shop:
+        order = await shop.order(sold.order.id)
+        assert order is not None
+        assert (order.version, order.due_ms, order.trouble) == (1, None, None)
+        assert order.checkout == NO_CHECKOUT
+        assert await shop.store.claim_keys([("k1", "d1")]) == ["d1"]
+        assert isinstance(await shop.cancel_order(order.id), Cancelled)
 
 
 async def test_by_whatever_name_they_come_all_queue_at_one_place(tmp_path):

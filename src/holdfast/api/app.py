@@ -11,7 +11,7 @@ import falcon
 import falcon.asgi
 import msgspec
 
-from holdfast.api import buyers, documentation, events, holds, live, orders, system, wire
+from holdfast.api import buyers, documentation, events, holds, live, orders, payments, system, wire
 from holdfast.api.arriving import ARRIVING, Arriving, CutShort, TooLong
 from holdfast.api.callers import UNAUTHORIZED, Caller, Stranger, address_of
 from holdfast.api.calls import Call, Reply
@@ -33,6 +33,7 @@ ROUTES: list[Route] = [
     *holds.ROUTES,
     *live.ROUTES,
     *orders.ROUTES,
+    *payments.ROUTES,
     *buyers.ROUTES,
     *system.ROUTES,
 ]

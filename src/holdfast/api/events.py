@@ -81,11 +81,11 @@ async def create(service: Service, call: Call) -> Reply:
         raise invalid(plan)
     command = service.shop.clerk.create_event(plan, key)
     if key is not None:
-        await service.reservations.begin(key, command.digest)
+        await service.reservations.claim(key, command.digest)
     answer = await service.shop.submit(command)
     if isinstance(answer.outcome, Refused):
         if key is not None:
-            await service.reservations.end(key, command.digest, made=False)
+            await service.reservations.free(key, command.digest)
         return refused(answer.outcome)
     assert isinstance(answer.outcome, Created)
     event = answer.outcome.event

@@ -8,6 +8,7 @@ IDS = {
     "event": "opening-night",
     "hold": "opening-night.01KA5W2M8FQZ6R3T9V7X1Y4B0C",
     "order": "opening-night.01KA5W4H2NJD8S5G6E3P7A9K1M",
+    "provider": "stripe",
 }
 BASKET = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}, "amount": 27_000, "currency": "EUR"}
 
@@ -43,6 +44,7 @@ EVENT = {
     "prices": {"gold": 9000, "silver": 6000, "floor": 4500},
     "ranking": "rows",
     "flash_sale": False,
+    "late_payment": "settle",
     "policy": None,
     "gate": True,
     "waiting_room": False,
@@ -66,7 +68,7 @@ ORDER = {
     "hold": IDS["hold"],
     "buyer": "u-123",
     **BASKET,
-    "payment": {"provider": "sandbox", "id": "sandbox:5d0c3a9e", "state": "captured"},
+    "payment": {"provider": "sandbox", "id": "5d0c3a9e", "state": "captured"},
     "created_at": "2026-11-16T12:03:10Z",
 }
 FACT = {
@@ -114,8 +116,14 @@ EXAMPLES: dict[Any, Any] = {
     },
     wire.Hold: HOLD,
     wire.Extension: {"seconds": 120},
-    wire.NewOrder: {"hold": IDS["hold"], "payment": {"method": "sandbox:ok"}},
+    wire.NewOrder: {
+        "hold": IDS["hold"],
+        "payment": {"method": "sandbox:ok"},
+        "accept_other_seats": False,
+    },
     wire.Order: ORDER,
+    wire.Orders: {"orders": [ORDER]},
+    wire.Cancellation: {"seats": ["A-1-2"], "pools": {"floor": 1}},
     wire.NewBuyer: {"buyer": "u-123"},
     wire.BuyerMade: {"buyer": "u-123", "token": "dS0xMjM.mYp0d2VsbHdvcmxk"},
     wire.LogPage: {"facts": [FACT], "next": 2},

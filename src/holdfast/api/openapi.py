@@ -29,6 +29,7 @@ Send an API key as `Authorization: Bearer KEY`. Times are RFC 3339 in UTC, money
 stable word."""
 
 PATTERNS = {
+    "provider": "[a-z]{1,32}",
     "event": limits.EVENT_ID.pattern,
     "hold": limits.PUBLIC_ID.pattern,
     "order": limits.PUBLIC_ID.pattern,
@@ -223,7 +224,7 @@ def _parameters(route: Route) -> list[Json]:
                 "name": name,
                 "in": "path",
                 "required": True,
-                "description": f"The {name}'s id.",
+                "description": f"The {name}'s {'name' if name == 'provider' else 'id'}.",
                 "schema": {"type": "string", "pattern": f"^{PATTERNS[name]}$"},
                 "example": IDS[name],
             }

@@ -1,25 +1,24 @@
-"""Orders over HTTP: buy what a hold holds, see an order, cancel it."""
-
-import hashlib
-
-from msgspec.structs import replace
+"""Orders over HTTP: buy what a hold holds, see an order, take it back, all of it or a part."""
 
 from holdfast.api import wire
 from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
-from holdfast.api.holds import keep_units, opened
+from holdfast.api.holds import opened, unknown
 from holdfast.api.problems import Problem
-from holdfast.api.routes import SELLING, Route
+from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
-from holdfast.checkout import sandbox
-from holdfast.domain.commands import ConfirmHold
-from holdfast.domain.model import Hold, Order
-from holdfast.domain.outcomes import Answer, Cancelled, Confirmed, Paying, Reason, Refused
-from holdfast.ids import digest, event_of, public_id
+from holdfast.checkout.till import InProgress, Purchase
+from holdfast.domain.model import Order, OrderState
+from holdfast.domain.outcomes import Cancelled, Confirmed, Reason, Refused
+from holdfast.domain.payments import PaymentState
+from holdfast.errors import PaymentError
+from holdfast.ids import digest
 
-ORDER_MS = 70_000
-"""Longer than a payment can take."""
 NEW_ORDER = Body(wire.NewOrder)
+CANCELLATION = Body(wire.Cancellation)
 HOLD_GONE = {Reason.EXPIRED: "hold_expired"}
+ENDED = ("confirmed", "released")
+"""Why there was nothing to sell, though nothing was late."""
+LISTED_MAX = 1_000
 
 
 async def create(service: Service, call: Call) -> Reply:
@@ -29,97 +28,78 @@ async def create(service: Service, call: Call) -> Reply:
     asked: wire.NewOrder = NEW_ORDER.decode(call.body)
     key = call.idempotency_key(asked.hold)
     assert key is not None
-    event = opened(service, call, asked.hold)
-    found = await service.shop.hold_now(asked.hold)
-    if found is None:
-        raise Problem(404, Reason.UNKNOWN_HOLD, f"there is no hold {asked.hold!r}")
-    method = _method(service, asked) if found[0].amount > 0 else ""
-    # Before any money moves: the key may have been used for another order, or a copy of this very
-    # call may be at it.
-    used_for = digest("order", asked.hold, method)
-    reservations = service.reservations
-    await reservations.begin(key, used_for, ORDER_MS if method else 0)
-    made: bool | None = None
+    opened(service, call, asked.hold)
+    method = asked.payment.method if asked.payment is not None else ""
+    if method and (fault := service.till.fault(method)):
+        raise Problem(422, "payment_unknown", fault)
+    used_for = digest("order", asked.hold, method, asked.accept_other_seats)
+    await service.reservations.claim(key, used_for)
     try:
-        answer = await _buy(service, call, event, found[0], key, method)
-        # Where nobody knows what became of the payment, the key stays what it is.
-        made = None if answer.status >= 500 else answer.status < 400
-        return answer
-    finally:
-        if method or made is False:
-            await reservations.end(key, used_for, made=made)
+        bought = await service.till.buy(
+            asked.hold,
+            method,
+            buyer=call.caller.buyer,
+            other_seats=asked.accept_other_seats,
+            key=key,
+        )
+    except InProgress:
+        detail = "the first of these calls is still running"
+        raise Problem(409, "in_progress", detail, headers={"Retry-After": "1"}) from None
+    if bought.refused is not None:
+        service.metrics.outcome(bought.refused)
+        # What was refused made nothing: the key may be used for something else.
+        await service.reservations.free(key, used_for)
+        if bought.refused.reason is Reason.UNKNOWN_EVENT:
+            raise unknown(asked.hold)
+        return refused(bought.refused, HOLD_GONE.get(bought.refused.reason))
+    return await _answered(service, call, bought)
 
 
-async def _buy(
-    service: Service, call: Call, event: str, hold: Hold, key: str, method: str
-) -> Reply:
-    payment = f"sandbox:{_payment_id(key, hold.id, method)}" if method else None
-    command = service.shop.clerk.confirm_hold(
-        event, hold.id, buyer=call.caller.buyer, payment=payment, key=key
-    )
-    answer = await _told(service, command) if method else None
-    if answer is None:
-        if method and (no := await _pay(service, call, event, hold, method)):
-            return no
-        answer = await service.shop.submit(command)
-    service.metrics.outcome(answer.outcome)
-    if isinstance(answer.outcome, Refused):
-        return refused(answer.outcome, HOLD_GONE.get(answer.outcome.reason))
-    assert isinstance(answer.outcome, Confirmed)
-    await service.limits.free(hold.id)
-    headers = REPLAYED if answer.replayed else None
-    return reply(201, wire.order(answer.outcome.order), headers)
+async def _answered(service: Service, call: Call, bought: Purchase) -> Reply:
+    """The order as it stands, in the words of HTTP. Asked again, it is what was said first."""
+    order = bought.order
+    assert order is not None
+    headers = REPLAYED if bought.replayed else None
+    if _was_sold(order):
+        if not bought.replayed:
+            service.metrics.outcome(Confirmed(order))
+            await service.limits.free(order.hold or "")
+        return reply(201, wire.order(order, first=True), headers)
+    if order.state is OrderState.DECLINED:
+        detail = f"{order.checkout.reason}; the hold is still there"
+        raise Problem(402, "declined", detail, headers=headers)
+    if order.state is OrderState.PENDING:
+        return await _unfinished(service, call, bought, order)
+    reason = order.checkout.reason
+    if order.state is OrderState.CANCELLED:
+        detail = order.trouble or "the order was cancelled before it was paid for"
+        raise Problem(402, "declined", f"{detail}; nothing was sold", headers=headers)
+    if reason in ENDED:
+        detail = f"the hold was {reason} meanwhile; what was set aside is free again"
+        raise Problem(409, reason, detail, headers=headers)
+    detail = "the payment came too late and the units are gone; nothing was taken"
+    raise Problem(409, "hold_expired", detail, headers=headers)
 
 
-async def _told(service: Service, command: ConfirmHold) -> Answer | None:
-    """What can be said before money moves: the key may have been used for something else of this
-    event, or this very order may be made already. Asked of a hold that cannot be, which sells
-    nothing."""
-    nothing = replace(command, hold=public_id(command.event, "-"))
-    answer = await service.shop.submit(nothing)
-    outcome = answer.outcome
-    undecided = isinstance(outcome, Refused) and outcome.reason is Reason.UNKNOWN_HOLD
-    return None if undecided else answer
+def _was_sold(order: Order) -> bool:
+    """Whether this call was answered with a sale, whatever became of it since."""
+    taken = order.checkout.payment in (PaymentState.CAPTURED, PaymentState.REFUNDED)
+    return order.sold or (order.state is OrderState.CANCELLED and taken)
 
 
-def _method(service: Service, asked: wire.NewOrder) -> str:
-    if asked.payment is None:
-        raise Problem(422, "payment_required", "this order costs something: say how it is paid")
-    method = asked.payment.method
-    if not sandbox.knows(method):
-        raise Problem(422, "payment_unknown", f"there is no payment method {method!r}")
-    if service.settings.payments != "sandbox":
-        detail = "the sandbox takes no payments here: the deployment did not ask for it"
-        raise Problem(422, "payment_unknown", detail)
-    return method
+async def _unfinished(service: Service, call: Call, bought: Purchase, order: Order) -> Reply:
+    await _keep_units(service, call, bought, order)
+    if order.checkout.tried or order.trouble:
+        detail = "the provider of payments does not answer; the hold is still there"
+        raise Problem(503, "payment_unavailable", detail, headers={"Retry-After": "5"})
+    return reply(202, wire.order(order), REPLAYED if bought.replayed else None)
 
 
-def _payment_id(key: str, hold: str, method: str) -> str:
-    """The same order asked for again is the same payment; with another method it is another. One
-    payment never pays for two holds."""
-    return hashlib.blake2b(f"{key} {hold} {method}".encode(), digest_size=12).hexdigest()
-
-
-async def _pay(service: Service, call: Call, event: str, hold: Hold, method: str) -> Reply | None:
-    """Payment begins, so that the hold cannot run out meanwhile; then it is asked for."""
-    command = service.shop.clerk.pay_hold(event, hold.id, call.caller.buyer)
-    answer = await service.shop.submit(command)
-    outcome = answer.outcome
-    service.metrics.outcome(outcome)
-    if isinstance(outcome, Refused):
-        return refused(outcome, HOLD_GONE.get(outcome.reason))
-    assert isinstance(outcome, Paying)
-    await keep_units(service, call, outcome.hold, answer.now_ms)
-    try:
-        authorized = await sandbox.authorize(method)
-    except sandbox.ProviderDown as trouble:
-        headers = {"Retry-After": "5"}
-        no = Problem(503, "payment_unavailable", str(trouble), headers=headers)
-        return Reply(no.status, no.body(), no.headers)
-    if not authorized:
-        no = Problem(402, "declined", "the payment was declined; the hold is still there")
-        return Reply(no.status, no.body())
-    return None
+async def _keep_units(service: Service, call: Call, bought: Purchase, order: Order) -> None:
+    """They count for a public caller's address as long as the hold waits for its payment."""
+    if call.caller.public and bought.until_ms > bought.now_ms:
+        seconds = (bought.until_ms - bought.now_ms) / 1000
+        await service.limits.keep(call.address, order.hold or "", order.units, seconds)
 
 
 def _unknown(order: str) -> Problem:
@@ -131,7 +111,7 @@ async def see(service: Service, call: Call) -> Reply:
     order = await service.shop.order(id)
     if order is None or not _may_see(service, call, order):
         raise _unknown(id)
-    return reply(200, wire.order(order))
+    return reply(200, wire.order(order, inside=not call.caller.public))
 
 
 def _may_see(service: Service, call: Call, order: Order) -> bool:
@@ -145,17 +125,33 @@ def _may_see(service: Service, call: Call, order: Order) -> bool:
 
 async def cancel(service: Service, call: Call) -> Reply:
     id = call.params["order"]
-    event = event_of(id)
-    if event is None:
-        raise _unknown(id)
-    outcome = (await service.shop.submit(service.shop.clerk.cancel_order(event, id))).outcome
+    asked: wire.Cancellation = CANCELLATION.decode(call.body or b"{}")
+    try:
+        outcome = await service.till.cancel(
+            id, seats=tuple(asked.seats), pools=asked.pools, key=call.idempotency_key()
+        )
+    except PaymentError as trouble:
+        raise Problem(503, "payment_unavailable", str(trouble)) from None
     service.metrics.outcome(outcome)
     if isinstance(outcome, Refused):
-        if outcome.reason is Reason.UNKNOWN_EVENT:
+        if outcome.reason in (Reason.UNKNOWN_EVENT, Reason.UNKNOWN_ORDER):
             raise _unknown(id)
         return refused(outcome)
     assert isinstance(outcome, Cancelled)
-    return reply(200, wire.order(outcome.order))
+    return reply(200, wire.order(outcome.order, inside=True))
+
+
+async def needing_a_person(service: Service, call: Call) -> Reply:
+    found = await service.shop.store.troubled_orders(LISTED_MAX)
+    return reply(200, wire.Orders(orders=[wire.order(each, inside=True) for each in found]))
+
+
+async def retry(service: Service, call: Call) -> Reply:
+    id = call.params["order"]
+    order = await service.till.nudge(id, retry=True)
+    if order is None:
+        raise _unknown(id)
+    return reply(200, wire.order(order, inside=True))
 
 
 ROUTES = [
@@ -166,7 +162,7 @@ ROUTES = [
         operation="createOrder",
         summary="Buy what a hold holds",
         body=wire.NewOrder,
-        answers={201: wire.Order},
+        answers={201: wire.Order, 202: wire.Order},
         reasons={
             400: ("idempotency_key_required",),
             402: ("declined",),
@@ -186,6 +182,15 @@ ROUTES = [
     ),
     Route(
         method="GET",
+        path="/v1/orders",
+        handle=needing_a_person,
+        roles=ADMIN,
+        operation="listOrdersNeedingAPerson",
+        summary="The orders that need a person: `trouble` says why",
+        answers={200: wire.Orders},
+    ),
+    Route(
+        method="GET",
         path="/v1/orders/{order}",
         handle=see,
         operation="getOrder",
@@ -201,7 +206,25 @@ ROUTES = [
         handle=cancel,
         roles=SELLING,
         operation="cancelOrder",
-        summary="Take a sale back: its units are free again; doing so again changes nothing",
+        summary="Take a sale back, or the named units of it, and give the money back",
+        body=wire.Cancellation,
+        body_required=False,
+        answers={200: wire.Order},
+        reasons={
+            404: ("unknown_order",),
+            409: ("insufficient", "not_sold"),
+            422: ("invalid", "unknown_unit", "idempotency_mismatch"),
+            503: ("payment_unavailable",),
+        },
+        headers=("Idempotency-Key",),
+    ),
+    Route(
+        method="POST",
+        path="/v1/orders/{order}/retry",
+        handle=retry,
+        roles=ADMIN,
+        operation="retryOrder",
+        summary="Try again what an order needs a person for",
         answers={200: wire.Order},
         reasons={404: ("unknown_order",)},
     ),

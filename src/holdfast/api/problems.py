@@ -23,6 +23,7 @@ STATUS = {
     Reason.NOT_YOURS: 404,
     Reason.UNKNOWN_UNIT: 422,
     Reason.IDEMPOTENCY_MISMATCH: 422,
+    Reason.PAYMENT_REQUIRED: 422,
     Reason.TOO_MUCH: 422,
 }
 """Of refusals; where nothing is said, 409."""

@@ -188,7 +188,8 @@ def _curl(path: str, method: str, operation: Json) -> str:
     if operation["x-roles"]:
         lines.insert(0, '-H "Authorization: Bearer $KEY"')
     if body := operation.get("requestBody"):
-        example = pretty(body["content"]["application/json"]["example"])
+        # Of somebody else's object nothing is known but that it is one.
+        example = pretty(body["content"]["application/json"].get("example", {}))
         lines.append(f"-H 'Content-Type: application/json' -d '{example}'")
     return " \\\n  ".join([f"curl {verb}http://127.0.0.1:8000{path}", *lines])
 

@@ -2,112 +2,61 @@
 
 What a key made is recorded with the event, in the transaction that made it. But records are kept
 event by event; that the same key came with another body, about another event, is only known here.
+Claims that come while others are being written are written together: a crowd costs a few round
+trips, not one each.
 """
 
 import asyncio
-import logging
-
-import msgspec
 
 from holdfast.api.problems import Problem
-from holdfast.domain.model import Millis
-from holdfast.domain.views import Document
-from holdfast.errors import HoldfastError
+from holdfast.errors import Overloaded
 from holdfast.ports import Store
-from holdfast.tasks import end_task
-from holdfast.upkeep.lease import Lease
 
-KIND = "idempotency"
-KEPT_MS: Millis = 24 * 3600 * 1000
-FORGET_MS: Millis = 3600 * 1000
+TOGETHER_MAX = 500
+WAITING_MAX = 20_000
 
-log = logging.getLogger("holdfast.reservations")
-
-
-class Reserved(msgspec.Struct):
-    digest: str
-    at_ms: Millis
-    until_ms: Millis = 0
-    """While somebody is at it: a copy that comes meanwhile is told so."""
-    made: bool = False
-    """It is done; what it made tells the answer."""
-
-
-_read = msgspec.json.Decoder(Reserved).decode
+Claim = tuple[str, str]
 
 
 class Reservations:
-    def __init__(self, store: Store, holder: str) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        # As long as the pause: once in it, whichever process comes first.
-        self._lease = Lease(store, "forget idempotency keys", holder, FORGET_MS)
-        self._task: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[Claim, asyncio.Future[str]]] = []
+        self._writing: asyncio.Task[None] | None = None
 
-    async def begin(self, key: str, digest: str, running_ms: Millis = 0) -> None:
-        """Remembers what the key is used for; the same key for something else is refused, and so
-        is a copy of what is still running, for as long as it may run."""
-        found, now = await self._store.documents(KIND, key)
-        version = 0
-        if found:
-            version = found[0].version
-            reserved = _read(found[0].body)
-            if now - reserved.at_ms <= KEPT_MS:
-                _check(reserved, digest, now)
-                if reserved.made or not running_ms:
-                    return
-        mine = Reserved(digest, now, now + running_ms)
-        if not await self._put(key, version + 1, mine):
-            # A copy of the call was a moment faster.
-            found, now = await self._store.documents(KIND, key)
-            if found:
-                _check(_read(found[0].body), digest, now)
+    async def claim(self, key: str, digest: str) -> None:
+        """Remembers what the key is used for; the same key for something else is refused."""
+        if len(self._waiting) >= WAITING_MAX:
+            raise Overloaded(1.0)
+        counts: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting.append(((key, digest), counts))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+        if await counts != digest:
+            detail = "this Idempotency-Key was used for something else"
+            raise Problem(422, "idempotency_mismatch", detail)
 
-    async def end(self, key: str, digest: str, *, made: bool | None) -> None:
-        """It runs no longer. What was refused made nothing: the key may be used for something else.
-        Where nobody knows (None), or it was made, only the same may come again."""
-        found, _ = await self._store.documents(KIND, key)
-        if not found or (reserved := _read(found[0].body)).digest != digest:
+    async def free(self, key: str, digest: str) -> None:
+        """Nothing was made: the key may be used for something else."""
+        await self._store.free_keys([(key, digest)])
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._waiting[:TOGETHER_MAX]
+                del self._waiting[:TOGETHER_MAX]
+                await self._write_together(batch)
+        finally:
+            self._writing = None
+
+    async def _write_together(self, batch: list[tuple[Claim, "asyncio.Future[str]"]]) -> None:
+        try:
+            digests = await self._store.claim_keys([claim for claim, _ in batch])
+        except Exception as trouble:
+            for _, counts in batch:
+                if not counts.done():
+                    counts.set_exception(trouble)
             return
-        if made is False:
-            await self._store.drop(KIND, key, found[0].version)
-        elif reserved.until_ms:
-            reserved.until_ms, reserved.made = 0, bool(made)
-            await self._put(key, found[0].version + 1, reserved)
-
-    async def _put(self, key: str, version: int, reserved: Reserved) -> bool:
-        body = msgspec.json.encode(reserved).decode()
-        return await self._store.put(Document(KIND, key, version, body))
-
-    async def forget(self) -> int:
-        """Those that are older than a day; how many."""
-        found, now = await self._store.documents(KIND)
-        old = [each for each in found if now - _read(each.body).at_ms > KEPT_MS]
-        for document in old:
-            await self._store.drop(KIND, document.id, document.version)
-        return len(old)
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        await end_task(self._task)
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(FORGET_MS / 1000)
-            try:
-                if await self._lease.hold():
-                    await self.forget()
-            except HoldfastError as trouble:
-                log.warning("old idempotency keys were not forgotten: %s", trouble)
-            except Exception:
-                log.exception("old idempotency keys were not forgotten")
-
-
-def _check(reserved: Reserved, digest: str, now: Millis) -> None:
-    if reserved.digest != digest:
-        detail = "this Idempotency-Key was used for something else"
-        raise Problem(422, "idempotency_mismatch", detail)
-    if reserved.until_ms > now:
-        detail = "the first of these calls is still running"
-        raise Problem(409, "in_progress", detail, headers={"Retry-After": "1"})
+        for (_, counts), digest in zip(batch, digests, strict=True):
+            if not counts.done():
+                counts.set_result(digest)

@@ -14,6 +14,7 @@ from holdfast.api.metrics import Metrics
 from holdfast.api.reservations import Reservations
 from holdfast.api.tokens import Tokens
 from holdfast.api.traces import make_traces
+from holdfast.checkout.till import make_till
 from holdfast.domain.commands import Command
 from holdfast.engine import Holdfast
 from holdfast.followers.live import Live
@@ -23,7 +24,7 @@ from holdfast.settings import Settings
 class Service:
     """Opened with the shop. `draining` makes /readyz say no, so that no more requests come."""
 
-    def __init__(self, shop: Holdfast) -> None:
+    def __init__(self, shop: Holdfast, *, upkeep: bool = True) -> None:
         self.shop = shop
         self.settings: Settings = shop.settings
         self.keys = Keys(shop.store)
@@ -33,7 +34,10 @@ class Service:
         self.limits = Limits(self.settings, shop.gate)
         self.charts = Charts(shop)
         self.live = Live(shop, self.charts)
-        self.reservations = Reservations(shop.store, shop.clerk.ids.new())
+        self.reservations = Reservations(shop.store)
+        self.till = make_till(shop, upkeep=upkeep)
+        self.hints: set[asyncio.Task[None]] = set()
+        """Orders that are looked at because a provider said something about them."""
         self.in_hand = 0
         """Calls that are not answered yet, also those whose body is still to come."""
         self.patience = Patience(self.settings.body_seconds)
@@ -53,9 +57,9 @@ class Service:
             raise
         self.tokens = Tokens(secret)
         self.callers = Callers(self.keys, self.tokens)
+        await self.till.__aenter__()
         self.live.start()
         self.patience.start()
-        self.reservations.start()
         self.metrics.start()
         return self
 
@@ -68,7 +72,7 @@ class Service:
         try:
             await self.live.stop()
             await self.patience.stop()
-            await self.reservations.stop()
+            await self.till.__aexit__()
             await self.keys.close()
         finally:
             await self.shop.__aexit__(*exc)

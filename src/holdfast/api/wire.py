@@ -2,15 +2,25 @@
 code decodes and encodes with them: neither can say anything that the other does not."""
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from holdfast.domain import limits, model
 from holdfast.domain.facts import Entry
-from holdfast.domain.model import EventState, HoldState, Millis, OrderState, Ranking, SeatState
+from holdfast.domain.model import (
+    EventState,
+    HoldState,
+    LatePayment,
+    Millis,
+    OrderState,
+    Ranking,
+    SeatState,
+    Settlement,
+)
+from holdfast.domain.payments import PaymentState
 from holdfast.domain.views import Summary
 
 PRINTABLE = {"pattern": r"^[^\p{C}\p{Z}]+( +[^\p{C}\p{Z}]+)*$"}
@@ -116,6 +126,7 @@ class NewEvent(Strict):
     prices: Prices = {}
     ranking: Ranking = Ranking.ROWS
     flash_sale: bool = False
+    late_payment: LatePayment = LatePayment.SETTLE
     policy: Policy | None = None
     gate: bool = True
     waiting_room: bool = False
@@ -143,6 +154,7 @@ class EventChanges(Strict):
     prices: Prices | UnsetType = UNSET
     ranking: Ranking | UnsetType = UNSET
     flash_sale: bool | UnsetType = UNSET
+    late_payment: LatePayment | UnsetType = UNSET
     policy: Policy | UnsetType | None = UNSET
     gate: bool | UnsetType = UNSET
     waiting_room: bool | UnsetType = UNSET
@@ -173,6 +185,7 @@ class Event(Out):
     prices: dict[str, int]
     ranking: Ranking
     flash_sale: bool
+    late_payment: LatePayment
     policy: str | None
     gate: bool
     waiting_room: bool
@@ -266,16 +279,22 @@ class PaymentMethod(Strict):
 class NewOrder(Strict):
     hold: PublicId
     payment: PaymentMethod | None = None
+    accept_other_seats: bool = False
+    """Whether equal or better seats will do, should the payment come too late for these."""
 
 
-class PaymentState(StrEnum):
-    CAPTURED = "captured"
-    REFUNDED = "refunded"
+class Cancellation(Strict):
+    """Which units of the order to take back; none named: all of them."""
+
+    seats: Annotated[
+        list[Label], Meta(max_length=limits.ASK_SEATS_MAX, extra_json_schema=ONCE)
+    ] = []
+    pools: Annotated[dict[Label, Quantity], Meta(max_length=limits.ASK_POOLS_MAX)] = {}
 
 
 class Payment(Out):
     provider: str
-    id: str
+    id: str | None
     state: PaymentState
 
 
@@ -291,6 +310,20 @@ class Order(Out):
     currency: str
     payment: Payment | None
     created_at: Instant
+    refunded: Count | UnsetType = UNSET
+    """How much of what was paid was given back."""
+    settlement: Settlement | UnsetType = UNSET
+    """What became of it when its payment was authorized: in time, or late."""
+    next_action: dict[str, str] | UnsetType = UNSET
+    """What the buyer must still do."""
+    reason: str | UnsetType = UNSET
+    """Why it was declined, or why there was nothing to sell."""
+    trouble: str | UnsetType = UNSET
+    """Why a person has to look at it; only for sellers and admins."""
+
+
+class Orders(Out):
+    orders: list[Order]
 
 
 # Buyers, the log, the system
@@ -412,6 +445,7 @@ def event(summary: Summary) -> Event:
         prices=config.prices,
         ranking=config.ranking,
         flash_sale=config.flash_sale,
+        late_payment=config.late_payment,
         policy=config.policy,
         gate=config.gate,
         waiting_room=config.waiting_room,
@@ -438,25 +472,48 @@ def hold(hold: model.Hold, now_ms: Millis, token: str | UnsetType = UNSET) -> Ho
     )
 
 
-def order(order: model.Order) -> Order:
-    payment = None
-    if order.payment is not None:
-        provider, _, _ = order.payment.partition(":")
-        state = PaymentState.CAPTURED if order.sold else PaymentState.REFUNDED
-        payment = Payment(provider=provider, id=order.payment, state=state)
+def order(order: model.Order, *, first: bool = False, inside: bool = False) -> Order:
+    """`first`: as it was when it was sold, for whoever asks again. `inside`: for the shop."""
+    checkout = order.checkout
+    if first:
+        seats, pools, amount = checkout.bought or (order.seats, order.pools, order.amount)
+        sold = OrderState.CONFIRMED
+        order = replace(order, state=sold, seats=seats, pools=pools, amount=amount)
+        if checkout.payment is PaymentState.REFUNDED:
+            checkout = replace(checkout, payment=PaymentState.CAPTURED)
+    given_back = sum(refund.amount for refund in checkout.refunds if refund.done)
+    # That the money was taken is told by the payment.
+    state = OrderState.CONFIRMED if order.state is OrderState.CAPTURED else order.state
     return Order(
         id=order.id,
         event=order.event,
-        state=order.state,
+        state=state,
         hold=order.hold,
         buyer=order.buyer,
         seats=order.seats,
         pools=order.pools,
         amount=order.amount,
         currency=order.currency,
-        payment=payment,
+        payment=_payment(order, checkout),
         created_at=order.created_at,
+        refunded=given_back if given_back and not first else UNSET,
+        settlement=checkout.settlement or UNSET,
+        next_action=checkout.next_action or UNSET,
+        reason=checkout.reason or UNSET,
+        trouble=order.trouble if inside and order.trouble else UNSET,
     )
+
+
+def _payment(order: model.Order, checkout: model.Checkout) -> Payment | None:
+    if checkout.method:
+        provider, _, id = (order.payment or f"{checkout.method.partition(':')[0]}:").partition(":")
+        return Payment(provider=provider, id=id or None, state=checkout.payment)
+    if order.payment is None:
+        return None
+    # Paid for elsewhere: whoever sold it said so.
+    provider, colon, id = order.payment.partition(":")
+    state = PaymentState.CAPTURED if order.sold else PaymentState.REFUNDED
+    return Payment(provider=provider if colon else "external", id=id or provider, state=state)
 
 
 def fact(entry: Entry) -> Fact:

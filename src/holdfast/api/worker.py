@@ -88,7 +88,7 @@ async def serve(
 
     loop.add_reader(parent, orphaned)
     shop = Holdfast.open(upkeep=upkeep, **msgspec.structs.asdict(settings))
-    async with Service(shop) as service:
+    async with Service(shop, upkeep=upkeep) as service:
         server = SharedSocketServer(make_app(service), listener, settings)
         serving = asyncio.create_task(server.serve())
         await asyncio.sleep(0)  # it begins; who came before waits at the socket

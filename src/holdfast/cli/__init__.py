@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import demo, events, keys, serve, stampede, upkeep
+from holdfast.cli import demo, events, keys, orders, serve, stampede, upkeep
 from holdfast.cli.bench import bench
+from holdfast.cli.sandbox import sandbox
 from holdfast.cli.shared import REFUSED, WRONG_VALUE, Failed, complain, hush_stdout, prepare_streams
 from holdfast.errors import HoldfastError
 
@@ -29,11 +30,13 @@ app.command("serve")(serve.serve)
 app.command("worker")(serve.worker)
 app.add_typer(events.app, name="events")
 app.add_typer(keys.app, name="keys")
+app.add_typer(orders.app, name="orders")
 app.command("stampede")(stampede.stampede)
 app.command("migrate")(upkeep.migrate)
 app.command("check")(upkeep.check)
 app.command("repair")(upkeep.repair)
 app.command("bench")(bench)
+app.command("sandbox")(sandbox)
 
 
 def _version(asked: bool) -> None:

@@ -146,9 +146,9 @@ async def _ensure_admin(store: Store, chosen: str | None) -> str | None:
 def worker(store: StoreOption = None, gate: GateOption = None) -> int:
     """Run followers and upkeep in a process of their own.
 
-    It announces expired holds and compares the gate with the store. Run as many as you like: one of
-    them works, the others take over when it ends. `holdfast serve` does this too, unless it is told
-    --no-upkeep.
+    It announces expired holds, compares the gate with the store, and goes on with orders whose
+    process died. Run as many as you like: one of them works, the others take over when it ends.
+    `holdfast serve` does this too, unless it is told --no-upkeep.
 
     Example: holdfast worker --store postgresql://shop@db/shop
     """
@@ -161,12 +161,14 @@ def worker(store: StoreOption = None, gate: GateOption = None) -> int:
 
 async def _work(settings: Settings) -> None:
     from holdfast.api.logs import set_up_logs
+    from holdfast.checkout.till import make_till
 
     set_up_logs(settings)
     stopping = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stopping.set)
-    async with Holdfast.open(**msgspec.structs.asdict(settings)):
+    shop = Holdfast.open(**msgspec.structs.asdict(settings))
+    async with shop, make_till(shop):
         say(f"Looking after {settings_url(settings)}")
         sys.stdout.flush()
         await stopping.wait()

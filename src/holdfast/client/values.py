@@ -28,6 +28,7 @@ class Event(msgspec.Struct, frozen=True):
     prices: dict[str, int] = {}
     ranking: str = ""
     flash_sale: bool = False
+    late_payment: str = "settle"
     policy: str | None = None
     gate: bool = True
     waiting_room: bool = False
@@ -99,6 +100,12 @@ class Order(msgspec.Struct, frozen=True):
     payment: Payment | None = None
     next_action: Any = None
     """What the buyer must still do, of a pending order, in the words of its payment provider."""
+    settlement: str | None = None
+    """What became of it when its payment was authorized: in_time, same_units, other_seats..."""
+    refunded: int = 0
+    reason: str | None = None
+    trouble: str | None = None
+    """Why a person has to look at it."""
 
 
 class Buyer(msgspec.Struct, frozen=True):

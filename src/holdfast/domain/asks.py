@@ -32,11 +32,18 @@ def read_ask(faults: Faults, seats: object, best: object, pools: object, channel
 def read_withdrawal(
     faults: Faults, seats: object, pools: object
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    named = read_labels(faults, "seats", seats, limits.EVENT_SEATS_MAX)
-    counted = _read_quantities(faults, pools) if pools is not None else {}
+    named, counted = read_units_back(faults, seats, pools)
     if not (named or counted or faults.found):
         faults.add("seats", "nothing to withdraw; name seats or pools")
     return named, counted
+
+
+def read_units_back(
+    faults: Faults, seats: object, pools: object
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Units that shall come back; none named: all there are."""
+    named = read_labels(faults, "seats", seats, limits.EVENT_SEATS_MAX)
+    return named, _read_quantities(faults, pools) if pools is not None else {}
 
 
 def read_labels(faults: Faults, path: str, raw: object, most: int) -> tuple[str, ...]:

@@ -291,6 +291,13 @@ HOLD_STATES = {
 }
 
 
+UNTOLD = (
+    *(OrderState.PENDING, OrderState.AUTHORIZED, OrderState.DECLINED),
+    *(OrderState.VOIDED, OrderState.REFUNDED),
+)
+"""Orders that never had anything."""
+
+
 class Told(msgspec.Struct, frozen=True):
     """A hold or an order as the log tells it."""
 
@@ -333,19 +340,32 @@ class LogAudit:
             pools=data.get("pools", {}),
             amount=data.get("amount", 0),
         )
-        if hold is not None and (state := HOLD_STATES.get(entry.type)):
+        late = data.get("settlement") is not None
+        if hold is not None and not late and (state := HOLD_STATES.get(entry.type)):
             self.holds[hold] = replace(told, state=state)
         if entry.type == facts.ORDER_CONFIRMED:
             self.orders[order] = replace(told, state=OrderState.CONFIRMED)
             self._move(entry, told.seats, (None, hold), order)
         elif entry.type == facts.ORDER_CANCELLED:
-            self.orders[order] = replace(told, state=OrderState.CANCELLED)
-            self._move(entry, told.seats, (order,), None)
+            self._cancelled(entry, order, told)
         elif entry.type == facts.HOLD_PLACED:
             self.placed.add(str(hold))
             self._move(entry, told.seats, (None,), hold)
         elif entry.type in (facts.HOLD_RELEASED, facts.HOLD_EXPIRED):
             self._move(entry, told.seats, (hold,), None)
+
+    def _cancelled(self, entry: Entry, order: str, told: Told) -> None:
+        """All of an order came back, or part of it, or it was called off before it had anything."""
+        if (was := self.orders.get(order)) is not None:
+            self._move(entry, told.seats, (order,), None)
+            seats = tuple(id for id in was.seats if id not in told.seats)
+            pools = {id: n - told.pools.get(id, 0) for id, n in was.pools.items()}
+            pools = {id: n for id, n in pools.items() if n}
+            if seats or pools:
+                left = was.amount - told.amount
+                self.orders[order] = replace(was, seats=seats, pools=pools, amount=left)
+                return
+        self.orders[order] = replace(told, state=OrderState.CANCELLED)
 
     def _move(
         self, entry: Entry, seats: Iterable[str], before: tuple[str | None, ...], to: str | None
@@ -367,6 +387,8 @@ class LogAudit:
             ("order", census.orders, self.orders),
         ):
             for row in rows:
+                if isinstance(row, Order) and row.state in UNTOLD:
+                    continue
                 self._compare(f"{kind} {row.id or '(without an id)'}", told.pop(row.id, None), row)
             for id, left in told.items():
                 # A hold that lived only in a gate is known from its order alone.
@@ -380,6 +402,8 @@ class LogAudit:
             return
         for name in Told.__struct_fields__:
             said, is_now = getattr(told, name), getattr(row, name)
+            if is_now is OrderState.CAPTURED:
+                is_now = OrderState.CONFIRMED  # money that was taken changes nothing about units
             if said != is_now:
                 self._add(f"{name} of {where}", f"{said} by the log", str(is_now))
 

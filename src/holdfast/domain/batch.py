@@ -24,10 +24,13 @@ from holdfast.domain.commands import (
     ConfirmHold,
     ExpireHolds,
     ExtendHold,
+    OpenOrder,
     PayHold,
     PlaceHold,
     ReleaseHold,
     Sell,
+    SettleOrder,
+    StepOrder,
     Withdraw,
 )
 from holdfast.domain.decide import decide
@@ -114,7 +117,7 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
             break
     if shelf.unsure and _may_be_met(shelf, command, decision.outcome, now):
         return Answer(decision.outcome, waiting_for=tuple(sorted(shelf.unsure)[:WAITED_MAX]))
-    if decision.facts:
+    if decision.rows:
         shelf.take(decision)
         if command.digest or not isinstance(command, MAKERS):
             shelf.record(Record(command.id, command.digest, decision.outcome, now))
@@ -134,9 +137,10 @@ def _holders(shelf: Shelf, outcome: Outcome) -> tuple[Holder, ...]:
     return tuple(found)
 
 
-MAKERS = (PlaceHold, ConfirmHold, Sell)
-"""They make a row under an id of their own. If that id is ours, nobody else can send it again, and
-the row is record enough for our own retry after a lost reply."""
+MAKERS = (PlaceHold, ConfirmHold, Sell, OpenOrder, SettleOrder, StepOrder)
+"""They make a row under an id of their own, or leave their id on the row that they change. If that
+id is ours, nobody else can send it again, and the row is record enough for our own retry after a
+lost reply."""
 
 
 PROBED_FIRST = 8
@@ -259,6 +263,15 @@ class Needs:
                 self._add_order(command)
             case ExtendHold() | ReleaseHold() | PayHold():
                 self.holds.add(command.hold)
+            case OpenOrder():
+                self.holds.add(command.hold)
+                self.new_orders.add(command.order)
+            case SettleOrder():
+                self._add_settling(command)
+            case StepOrder():
+                self.new_orders.add(command.order)
+                if command.payment is not None:
+                    self.payments.add(command.payment)
             case Sell():
                 self._add_ask(command)
                 self._add_order(command)
@@ -284,6 +297,15 @@ class Needs:
         self.capped = self.capped or command.cap is not None
         if ask.pools:
             self._add_quantities(ask.pools, command.apart)
+
+    def _add_settling(self, command: SettleOrder) -> None:
+        self.holds.add(command.hold)
+        self.new_orders.add(command.order)
+        self.payments.add(command.payment)
+        if command.late:
+            self.buyers.add(command.buyer)
+            self.best = self.best or command.other_seats
+            self._add_quantities(command.pools, command.apart)
 
     def _add_quantities(self, pools: dict[str, int], apart: Apart) -> None:
         self.add_pools({id: units + apart.pools.get(id, 0) for id, units in pools.items()})

@@ -6,9 +6,11 @@ another ask is noticed. `buyer` on a command that follows a hold is who asks; No
 caller vouches for it. `version` is the fence: the hold must still be that version.
 """
 
+from typing import Any
+
 import msgspec
 
-from holdfast.domain.model import NOTHING_APART, Apart, Ask, Pool, SeatPlan
+from holdfast.domain.model import NOTHING_APART, Apart, Ask, OrderState, Pool, SeatPlan
 from holdfast.domain.plan import EventPlan
 
 
@@ -83,8 +85,61 @@ class Sell(Command, frozen=True, kw_only=True):
     waits: int = 0
 
 
-class CancelOrder(Command, frozen=True, kw_only=True):
+class OpenOrder(Command, frozen=True, kw_only=True):
+    """Payment of a hold begins, and how it shall be paid is written down."""
+
+    hold: str
     order: str
+    method: str
+    buyer: str | None = None
+    version: int | None = None
+    other_seats: bool = False
+    driver: str = ""
+    lease_ms: int = 0
+    """How long the driver may be silent before others go on."""
+
+
+class SettleOrder(Command, frozen=True, kw_only=True):
+    """The payment is authorized: sell, if there is still something to sell. `fence` is the order's
+    version: whoever was overtaken by another process changes nothing."""
+
+    order: str
+    hold: str
+    fence: int
+    payment: str
+    captured: bool = False
+    """The provider has taken the money already."""
+    lease_ms: int = 0
+    late: bool = False
+    """The hold is over: decide by the event's policy. For that more has to be loaded."""
+    buyer: str = ""
+    pools: dict[str, int] = {}
+    other_seats: bool = False
+    apart: Apart = NOTHING_APART
+
+
+class StepOrder(Command, frozen=True, kw_only=True):
+    """Writes down how the payment of an order goes on."""
+
+    order: str
+    fence: int
+    state: OrderState | None = None
+    payment: str | None = None
+    due_in_ms: int | None = None
+    """When the next step is due; None: there is none."""
+    trouble: str | None = None
+    changes: dict[str, Any] = {}  # fields of Checkout
+
+
+class CancelOrder(Command, frozen=True, kw_only=True):
+    """All of it, or the named units. What was paid for them is to be given back."""
+
+    order: str
+    seats: tuple[str, ...] = ()
+    pools: dict[str, int] = {}
+    fence: int | None = None
+    trouble: str | None = None
+    """Why a person has to look at it, if it is not a person who cancels."""
 
 
 class ExpireHolds(Command, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.domain import holding, selling, staging
+from holdfast.domain import holding, paying, selling, staging
 from holdfast.domain.commands import (
     AddCapacity,
     CancelOrder,
@@ -13,10 +13,13 @@ from holdfast.domain.commands import (
     CreateEvent,
     ExpireHolds,
     ExtendHold,
+    OpenOrder,
     PayHold,
     PlaceHold,
     ReleaseHold,
     Sell,
+    SettleOrder,
+    StepOrder,
     Withdraw,
 )
 from holdfast.domain.model import Event, Millis
@@ -32,6 +35,9 @@ RULES: dict[type[Command], Callable[[Shelf, Event, Any, Millis], Decision]] = {
     ExpireHolds: holding.expire,
     ConfirmHold: selling.confirm,
     Sell: selling.sell,
+    OpenOrder: paying.open_order,
+    SettleOrder: paying.settle,
+    StepOrder: paying.step,
     CancelOrder: selling.cancel,
     ChangeEvent: staging.change,
     AddCapacity: staging.add_capacity,

@@ -13,6 +13,9 @@ HOLD_PAYING = "hold.paying"
 HOLD_RELEASED = "hold.released"
 HOLD_EXPIRED = "hold.expired"
 ORDER_CONFIRMED = "order.confirmed"
+ORDER_SETTLED = "order.settled"
+ORDER_VOIDED = "order.voided"
+ORDER_REFUNDED = "order.refunded"
 ORDER_CANCELLED = "order.cancelled"
 EVENT_CREATED = "event.created"
 EVENT_CHANGED = "event.changed"
@@ -30,6 +33,8 @@ class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
     order: str | None = None
     version: int | None = None
     expires_at: datetime | None = None
+    settlement: str | None = None
+    """What a payment that came late was settled with."""
 
 
 class EventData(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,7 +83,7 @@ def of_hold(type: str, hold: Hold) -> Fact:
     return Fact(type, data)
 
 
-def of_order(type: str, order: Order) -> Fact:
+def of_order(type: str, order: Order, settlement: str | None = None) -> Fact:
     data = UnitsData(
         buyer=order.buyer,
         seats=order.seats,
@@ -87,6 +92,7 @@ def of_order(type: str, order: Order) -> Fact:
         currency=order.currency,
         hold=order.hold,
         order=order.id,
+        settlement=settlement,
     )
     return Fact(type, data)
 

@@ -9,6 +9,7 @@ from holdfast.domain.commands import (
     ConfirmHold,
     ExpireHolds,
     ExtendHold,
+    OpenOrder,
     PayHold,
     PlaceHold,
     ReleaseHold,
@@ -27,7 +28,7 @@ from holdfast.domain.outcomes import (
 from holdfast.domain.picking import not_on_sale, over_cap, pick
 from holdfast.domain.shelf import Decision, Row, Shelf
 
-Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold
+Follows = ExtendHold | ReleaseHold | PayHold | ConfirmHold | OpenOrder
 
 
 def place(shelf: Shelf, event: Event, command: PlaceHold, now: Millis) -> Decision:
@@ -107,7 +108,7 @@ def extend(shelf: Shelf, event: Event, command: ExtendHold, now: Millis) -> Deci
         extensions=hold.extensions + 1,
         version=hold.version + 1,
     )
-    rows = [longer, *_rewritten(shelf, longer)]
+    rows = [longer, *rewritten(shelf, longer)]
     return Decision(Extended(longer), rows, [facts.of_hold(facts.HOLD_EXTENDED, longer)])
 
 
@@ -118,7 +119,7 @@ def pay(shelf: Shelf, event: Event, command: PayHold, now: Millis) -> Decision:
     if hold.state is HoldState.PAYING:
         return Decision(Paying(hold))
     paying = replace(hold, state=HoldState.PAYING, version=hold.version + 1)
-    rows = [paying, *_rewritten(shelf, paying)]
+    rows = [paying, *rewritten(shelf, paying)]
     return Decision(Paying(paying), rows, [facts.of_hold(facts.HOLD_PAYING, paying)])
 
 
@@ -190,7 +191,7 @@ def freed(shelf: Shelf, ids: Iterable[str], owns: Callable[[Seat], bool]) -> lis
     return [Seat(seat.id, seat.tier, seat.channel) for seat in seats if owns(seat)]
 
 
-def _rewritten(shelf: Shelf, hold: Hold) -> list[Row]:
+def rewritten(shelf: Shelf, hold: Hold) -> list[Row]:
     """The hold's units with its new deadline."""
     until = hold.until_ms
     rows: list[Row] = []

@@ -36,5 +36,8 @@ VERSION_MAX = 2**31 - 1
 EXPIRE_MAX = 10_000
 LOG_PAGE_MAX = 10_000
 
+EARLIER_PRICES_MAX = 100
+"""Changes of prices that are remembered, for refunds."""
+
 FAULTS_SHOWN_MAX = 100
 """A file with a million faults is answered with the first hundred."""

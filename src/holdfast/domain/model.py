@@ -11,6 +11,8 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.domain.payments import PaymentState
+
 Millis = int
 
 FOREVER_MS: Millis = 2**62
@@ -60,6 +62,14 @@ class Ranking(StrEnum):
     RANK = "rank"  # the rank written on each seat, lowest first
 
 
+class LatePayment(StrEnum):
+    """What to give for a payment that was authorized when its hold was over."""
+
+    SETTLE = "settle"  # the same units, else equal or better seats if allowed, else nothing
+    SAME_UNITS = "same_units"  # the same units or nothing
+    VOID = "void"  # nothing
+
+
 class Event(msgspec.Struct, frozen=True):
     """An event's configuration. `version` grows with every change of it."""
 
@@ -74,6 +84,7 @@ class Event(msgspec.Struct, frozen=True):
     prices: dict[str, int]
     ranking: Ranking = Ranking.ROWS
     flash_sale: bool = False
+    late_payment: LatePayment = LatePayment.SETTLE
     policy: str | None = None
     waiting_room: bool = False
     version: int = 1
@@ -81,6 +92,12 @@ class Event(msgspec.Struct, frozen=True):
     """Grows when seats are added or withdrawn, so that a house built from them is known stale."""
     gate: bool = True
     """Whether the gate, where there is one, stands before this event."""
+    earlier_prices: tuple[tuple[Millis, dict[str, int]], ...] = ()
+    """Prices that counted until then, oldest first: what was sold at them is refunded at them."""
+
+    def prices_at(self, at_ms: Millis) -> dict[str, int]:
+        """The prices that counted then."""
+        return next((prices for until, prices in self.earlier_prices if at_ms < until), self.prices)
 
 
 class SeatPlan(msgspec.Struct, frozen=True):
@@ -195,8 +212,58 @@ class Hold(msgspec.Struct, frozen=True):
         return replace(self, state=HoldState.EXPIRED) if over else self
 
 
+class Settlement(StrEnum):
+    """What became of an order whose payment was authorized."""
+
+    IN_TIME = "in_time"  # sold as held
+    SAME_UNITS = "same_units"  # late, but nobody had taken them
+    OTHER_SEATS = "other_seats"  # late; equal or better seats together, which the buyer allowed
+    VOIDED = "voided"  # late and nothing to give: what was set aside is free again
+    REFUNDED = "refunded"  # the same, after the money had been taken
+
+
+class Refund(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Money to be given back; `name` tells the refunds of one order apart."""
+
+    name: str
+    amount: int
+    at_ms: Millis = 0
+    done: bool = False
+
+
+class Checkout(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the payment of an order goes on: written down before each step is tried, so that
+    another process can go on where one stopped."""
+
+    method: str = ""
+    """As the buyer said it: sandbox:ok, stripe:pm_card_visa. Nothing for an order that is paid
+    for elsewhere, or is free."""
+    payment: PaymentState = PaymentState.PENDING
+    other_seats: bool = False
+    """Whether the buyer takes equal or better seats, should his be gone."""
+    settlement: Settlement | None = None
+    driver: str = ""
+    """The process that is at it, until the order's `due_ms`."""
+    last: str = ""
+    """The command that changed it last: after a lost reply it is known as done."""
+    tried: int = 0
+    """How often the step at hand has failed, and since when."""
+    since_ms: Millis = 0
+    reason: str | None = None
+    """Why the payment was declined, or the sale refused."""
+    next_action: dict[str, str] | None = None
+    refunds: tuple[Refund, ...] = ()
+    bought: tuple[tuple[str, ...], dict[str, int], int] | None = None
+    """Seats, pools and amount as they were sold, where part of it was given back since."""
+    priced_ms: Millis = 0
+    """Since when the prices counted that it was sold at."""
+
+
+NO_CHECKOUT = Checkout()
+
+
 class Order(msgspec.Struct, frozen=True):
-    """Units sold to one buyer."""
+    """Units sold to one buyer, or being paid for."""
 
     id: str
     event: str
@@ -209,6 +276,13 @@ class Order(msgspec.Struct, frozen=True):
     created_ms: Millis
     hold: str | None = None
     payment: str | None = None
+    """The provider's name and its id of the payment: sandbox:1f0c..."""
+    version: int = 1
+    due_ms: Millis | None = None
+    """When the next step has to be taken, by whoever comes; None: there is nothing to do."""
+    trouble: str | None = None
+    """Why a person has to look at it."""
+    checkout: Checkout = NO_CHECKOUT
 
     @property
     def units(self) -> int:

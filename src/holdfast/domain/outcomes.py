@@ -26,7 +26,10 @@ class Reason(StrEnum):
     RELEASED = "released"
     CONFIRMED = "confirmed"
     CANCELLED = "cancelled"
+    NOT_SOLD = "not_sold"
+    LATE = "late"
     EXTENSION_LIMIT = "extension_limit"
+    PAYMENT_REQUIRED = "payment_required"
     PAYMENT_USED = "payment_used"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
     TOO_MUCH = "too_much"
@@ -46,12 +49,15 @@ EXPLAINED = {
     Reason.UNKNOWN_ORDER: "there is no order {value!r}",
     Reason.EXISTS: "there is one already: {value}",
     Reason.NOT_YOURS: "the hold {value!r} is another buyer's",
-    Reason.STALE: "the hold has changed meanwhile: it is version {value} now",
+    Reason.STALE: "it has changed meanwhile: it is version {value} now",
     Reason.EXPIRED: "the hold {value!r} has expired",
     Reason.RELEASED: "the hold {value!r} was released",
     Reason.CONFIRMED: "the hold {value!r} was sold already",
     Reason.CANCELLED: "the order {value!r} was cancelled",
+    Reason.NOT_SOLD: "the order {value!r} has nothing that could be given back",
+    Reason.LATE: "the hold was over before its payment was authorized",
     Reason.EXTENSION_LIMIT: "extended as often as a hold of this event may be: {cap}",
+    Reason.PAYMENT_REQUIRED: "this order costs something: say how it is paid",
     Reason.PAYMENT_USED: "the payment {value!r} has paid for another order",
     Reason.IDEMPOTENCY_MISMATCH: "the id {value!r} was used for something else",
     Reason.TOO_MUCH: "more than an event may have or be worth: {value}",
@@ -97,6 +103,23 @@ class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
     order: Order
 
 
+class Opened(msgspec.Struct, frozen=True, tag="opened"):
+    """An order that is being paid for, and until when its hold waits for that."""
+
+    order: Order
+    until_ms: Millis
+
+
+class Settled(msgspec.Struct, frozen=True, tag="settled"):
+    """The payment came too late for anything: it is to be voided."""
+
+    order: Order
+
+
+class Stepped(msgspec.Struct, frozen=True, tag="stepped"):
+    order: Order
+
+
 class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
     order: Order
 
@@ -121,6 +144,9 @@ Outcome = (
     | Released
     | Paying
     | Confirmed
+    | Opened
+    | Settled
+    | Stepped
     | Cancelled
     | Expired
     | Created

@@ -8,11 +8,12 @@ import msgspec
 
 from holdfast.domain import limits
 from holdfast.domain.faults import Fault, Faults
-from holdfast.domain.model import Event, EventState, Pool, Ranking, SeatPlan
+from holdfast.domain.model import Event, EventState, LatePayment, Pool, Ranking, SeatPlan
 
 EVENT_FIELDS = (
     *("id", "name", "currency", "state", "hold_seconds", "grace_seconds", "max_extensions"),
-    *("max_per_buyer", "prices", "ranking", "flash_sale", "policy", "gate", "waiting_room"),
+    *("max_per_buyer", "prices", "ranking", "flash_sale", "late_payment", "policy"),
+    *("gate", "waiting_room"),
     *("sections", "seats", "pools"),
 )
 SECTION_FIELDS = (
@@ -259,6 +260,10 @@ def _event_state(faults: Faults, path: str, raw: object) -> EventState:
     return EventState(_one_of(*EventState)(faults, path, raw))
 
 
+def _late_payment(faults: Faults, path: str, raw: object) -> LatePayment:
+    return LatePayment(_one_of(*LatePayment)(faults, path, raw))
+
+
 def _ranking(faults: Faults, path: str, raw: object) -> Ranking:
     return Ranking(_one_of(*Ranking)(faults, path, raw))
 
@@ -273,6 +278,7 @@ SETTINGS: dict[str, Callable[[Faults, str, object], Any]] = {
     "prices": _prices,
     "ranking": _ranking,
     "flash_sale": Faults.flag,
+    "late_payment": _late_payment,
     "policy": _one_of(*POLICIES),
     "gate": Faults.flag,
     "waiting_room": Faults.flag,

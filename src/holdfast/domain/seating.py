@@ -112,6 +112,16 @@ class House:
         bit = self._floor.bits.get(seat_id)
         return 0 if bit is None else self._until[bit]
 
+    def accessible(self, seat_ids: Iterable[str]) -> bool:
+        """Whether one of these is an accessible seat."""
+        bits = (self._floor.bits.get(id, self._floor.nowhere) for id in seat_ids)
+        return any(self._floor.accessible >> bit & 1 for bit in bits)
+
+    def restricted(self, seat_ids: Collection[str]) -> frozenset[str]:
+        """Seats with a restricted view; none, if one of these is such a seat."""
+        restricted = self._floor.restricted
+        return frozenset() if restricted.intersection(seat_ids) else restricted
+
     def candidates(
         self, best: Best, channels: tuple[str, ...], now: Millis, most: int
     ) -> list[str]:
@@ -239,6 +249,7 @@ class _Floor:
         self.accessible = _mask([bit for bit, seat in placed if seat.accessible])
         self.special = self.accessible | _mask([bit for bit, seat in placed if seat.companion])
         self.ordinary = self.seats ^ self.special
+        self.restricted = frozenset(seat.id for _, seat in placed if seat.restricted_view)
         costs = [0] * len(self.ids)
         for bit, cost in zip(self.bits.values(), _COSTS[ranking](rows), strict=True):
             costs[bit] = cost

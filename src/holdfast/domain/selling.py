@@ -5,7 +5,18 @@ from msgspec.structs import replace
 from holdfast.domain import facts
 from holdfast.domain.commands import CancelOrder, ConfirmHold, Sell
 from holdfast.domain.holding import claims_of, fenced, freed
-from holdfast.domain.model import FOREVER_MS, Event, HoldState, Millis, Order, OrderState, Seat
+from holdfast.domain.model import (
+    FOREVER_MS,
+    Checkout,
+    Event,
+    Hold,
+    HoldState,
+    Millis,
+    Order,
+    OrderState,
+    Refund,
+    Seat,
+)
 from holdfast.domain.outcomes import Cancelled, Confirmed, Reason, Refused
 from holdfast.domain.picking import not_on_sale, over_cap, pick
 from holdfast.domain.shelf import Decision, Row, Shelf
@@ -30,16 +41,22 @@ def confirm(shelf: Shelf, event: Event, command: ConfirmHold, now: Millis) -> De
         created_ms=now,
         hold=hold.id,
         payment=command.payment,
+        checkout=Checkout(priced_ms=hold.placed_ms),
     )
+    return _confirmed(order, sold_hold(shelf, hold, order), [])
+
+
+def sold_hold(shelf: Shelf, hold: Hold, order: Order) -> list[Row]:
+    """The order, and the live hold and its units as they are sold to it."""
     sold = replace(hold, state=HoldState.CONFIRMED, version=hold.version + 1, order=order.id)
     rows: list[Row] = [sold, order]
     for id in hold.seats:
-        rows.append(_sold_seat(shelf.seats.now[id], order))
+        rows.append(sold_seat(shelf.seats.now[id], order))
     for pool, claim in claims_of(shelf, hold):
         quantity = claim.quantity
         rows.append(replace(pool, held=pool.held - quantity, sold=pool.sold + quantity))
         rows.append(replace(claim, quantity=0))
-    return _confirmed(order, rows, [])
+    return rows
 
 
 def _same_order(shelf: Shelf, command: ConfirmHold, no: Refused) -> Confirmed | None:
@@ -75,33 +92,113 @@ def sell(shelf: Shelf, event: Event, command: Sell, now: Millis) -> Decision:
         payment=command.payment,
     )
     rows: list[Row] = [*basket.rows, order]
-    rows += [_sold_seat(seat, order) for seat in basket.seats]
+    rows += [sold_seat(seat, order) for seat in basket.seats]
     rows += [replace(pool, sold=pool.sold + quantity) for pool, quantity in basket.pools]
     return _confirmed(order, rows, basket.facts)
 
 
 def cancel(shelf: Shelf, event: Event, command: CancelOrder, now: Millis) -> Decision:
+    """Gives back all units, or the named ones, and writes down that their money is to follow."""
     order = shelf.orders.get(command.order)
     if order is None:
         return Decision(Refused(Reason.UNKNOWN_ORDER, command.order))
+    if command.fence is not None and command.fence != order.version:
+        return Decision(Refused(Reason.STALE, str(order.version)))
     if order.state is OrderState.CANCELLED:
         return Decision(Cancelled(order))
+    if order.state is OrderState.PENDING and not (command.seats or command.pools):
+        return _called_off(order, now)
     if not order.sold:
-        return Decision(Refused(Reason.CANCELLED, order.id))
+        return Decision(Refused(Reason.NOT_SOLD, order.id))
+    returned = _returned(order, command)
+    if isinstance(returned, Refused):
+        return Decision(returned)
+    if not returned.units:
+        return Decision(Cancelled(order))  # they are back already
     # From here the units come back.
-    cancelled = replace(order, state=OrderState.CANCELLED)
-    rows: list[Row] = [cancelled]
-    rows += freed(shelf, order.seats, lambda seat: seat.order == order.id)
-    for id, quantity in order.pools.items():
+    returned = replace(returned, amount=_paid_for(event, shelf, order, returned))
+    left = _left(order, returned, command, now)
+    rows: list[Row] = [left]
+    rows += freed(shelf, returned.seats, lambda seat: seat.order == order.id)
+    for id, quantity in returned.pools.items():
         pool = shelf.pools.now[id]
         rows.append(replace(pool, sold=pool.sold - quantity))
     return Decision(
-        Cancelled(cancelled),
+        Cancelled(left),
         rows,
-        [facts.of_order(facts.ORDER_CANCELLED, cancelled)],
-        sold=-order.units,
-        revenue=-order.amount,
+        [facts.of_order(facts.ORDER_CANCELLED, returned)],
+        sold=-returned.units,
+        revenue=-returned.amount,
     )
+
+
+def _called_off(order: Order, now: Millis) -> Decision:
+    """Nothing is sold yet; what may have been set aside is freed by whoever goes on with it."""
+    off = replace(order, state=OrderState.CANCELLED, version=order.version + 1, due_ms=now)
+    return Decision(Cancelled(off), [off], [facts.of_order(facts.ORDER_CANCELLED, off)])
+
+
+def _returned(order: Order, command: CancelOrder) -> Order | Refused:
+    """The order of what comes back. What came back before does not come back again."""
+    if not command.seats and not command.pools:
+        return order
+    bought_seats, bought_pools, _ = order.checkout.bought or (order.seats, order.pools, 0)
+    strange = tuple(id for id in command.seats if id not in bought_seats)
+    short = tuple(id for id, n in command.pools.items() if n > order.pools.get(id, 0))
+    unknown = tuple(id for id in short if id not in bought_pools)
+    if strange or unknown:
+        return Refused(Reason.UNKNOWN_UNIT, seats=strange, pools=unknown)
+    if short:
+        return Refused(Reason.INSUFFICIENT, pools=short, available=order.pools.get(short[0], 0))
+    seats = tuple(id for id in order.seats if id in command.seats)
+    return replace(order, seats=seats, pools=command.pools)
+
+
+def _left(order: Order, returned: Order, command: CancelOrder, now: Millis) -> Order:
+    """What remains of the order, and the refund that is to follow."""
+    checkout = order.checkout
+    due_ms = order.due_ms
+    if checkout.method and returned.amount:
+        # The name tells it from every other refund of the order, whoever asks for it how often.
+        refund = Refund(f"v{order.version}", returned.amount, now)
+        checkout = replace(checkout, refunds=(*checkout.refunds, refund), tried=0)
+        due_ms = now
+    order = replace(order, version=order.version + 1, due_ms=due_ms, trouble=command.trouble)
+    if returned.units == order.units:
+        # All that is left: as a cancelled order it still says what was in it.
+        return replace(order, state=OrderState.CANCELLED, checkout=checkout)
+    pools = {id: n - returned.pools.get(id, 0) for id, n in order.pools.items()}
+    return replace(
+        order,
+        seats=tuple(id for id in order.seats if id not in returned.seats),
+        pools={id: n for id, n in pools.items() if n},
+        amount=order.amount - returned.amount,
+        checkout=replace(
+            checkout, bought=checkout.bought or (order.seats, order.pools, order.amount)
+        ),
+    )
+
+
+def _paid_for(event: Event, shelf: Shelf, order: Order, part: Order) -> int:
+    """What was paid for a part of the order, at the prices of its time."""
+    if part.units == order.units:
+        return order.amount
+    prices = event.prices_at(order.checkout.priced_ms or order.created_ms)
+
+    def worth(units: Order) -> int:
+        seats = sum(prices[shelf.seats.now[id].tier] for id in units.seats)
+        return seats + sum(prices[shelf.pools.now[id].tier] * n for id, n in units.pools.items())
+
+    whole = worth(order)
+    # Where that is not what was paid (better seats for a late payer; prices older than are
+    # remembered), each unit has its share of what was.
+    return worth(part) if whole == order.amount else order.amount * worth(part) // max(whole, 1)
+
+
+def said(shelf: Shelf, payment: str, order: str) -> Refused | None:
+    """One payment never pays for two orders."""
+    used = shelf.payments.get(payment)
+    return None if used in (None, order) else Refused(Reason.PAYMENT_USED, payment)
 
 
 def _said(shelf: Shelf, command: ConfirmHold | Sell) -> Confirmed | Refused | None:
@@ -116,7 +213,7 @@ def _said(shelf: Shelf, command: ConfirmHold | Sell) -> Confirmed | Refused | No
     return None
 
 
-def _sold_seat(seat: Seat, order: Order) -> Seat:
+def sold_seat(seat: Seat, order: Order) -> Seat:
     return Seat(seat.id, seat.tier, seat.channel, None, FOREVER_MS, order.id)
 
 

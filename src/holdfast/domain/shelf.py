@@ -144,7 +144,7 @@ class Shelf:
     @property
     def changed(self) -> bool:
         """Whether there is anything to commit. A batch of refusals has nothing."""
-        return bool(self.facts or self.recorded)
+        return bool(self.facts or self.recorded or self.orders.was)
 
     def take(self, decision: Decision) -> None:
         for row in decision.rows:

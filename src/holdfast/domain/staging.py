@@ -31,6 +31,9 @@ def change(shelf: Shelf, event: Event, command: ChangeEvent, now: Millis) -> Dec
         changes["prices"] = {**event.prices, **prices}
         if no := _too_much(shelf, 0, prices):
             return Decision(no)
+        if changes["prices"] != event.prices:
+            earlier = (*event.earlier_prices, (now, event.prices))
+            event = replace(event, earlier_prices=earlier[-limits.EARLIER_PRICES_MAX :])
     different = tuple(name for name, value in changes.items() if getattr(event, name) != value)
     if not different:
         return Decision(Changed(event))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
 
 RECORDS_KEPT_MS = 24 * 3600 * 1000
+KEY_BYTES_MAX = 256
+DIGEST_BYTES_MAX = 64
 
 encode = msgspec.json.Encoder().encode
 
@@ -198,6 +201,7 @@ class MemoryStore:
         self._clock = clock
         self._events: dict[str, Rows] = {}
         self._documents: dict[tuple[str, str], Document] = {}
+        self._keys: dict[str, tuple[str, Millis]] = {}  # in the order in which they were claimed
         self._moved = asyncio.Event()
 
     async def open(self) -> None:
@@ -270,6 +274,21 @@ class MemoryStore:
     async def order(self, event: str, id: str) -> Order | None:
         rows = self._events.get(event)
         return rows.orders.get(id) if rows else None
+
+    async def due_orders(self, limit: int) -> list[Order]:
+        now = self._clock()
+        due = [
+            (order.due_ms, order)
+            for rows in self._events.values()
+            for order in rows.orders.values()
+            if order.due_ms is not None and order.due_ms <= now
+        ]
+        return [order for _, order in sorted(due, key=itemgetter(0))[:limit]]
+
+    async def troubled_orders(self, limit: int) -> list[Order]:
+        orders = (order for rows in self._events.values() for order in rows.orders.values())
+        troubled = (order for order in orders if order.trouble is not None)
+        return sorted(troubled, key=lambda order: order.created_ms)[:limit]
 
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
         rows = self._events.get(event)
@@ -356,13 +375,31 @@ class MemoryStore:
         del self._documents[kind, id]
         return True
 
+    async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
+        for key, digest in claims:
+            _check_sizes("key", key, (key, KEY_BYTES_MAX), (digest, DIGEST_BYTES_MAX))
+        now = self._clock()
+        while self._keys and next(iter(self._keys.values()))[1] < now - RECORDS_KEPT_MS:
+            del self._keys[next(iter(self._keys))]
+        return [self._keys.setdefault(key, (digest, now))[0] for key, digest in claims]
+
+    async def free_keys(self, claims: Sequence[tuple[str, str]]) -> None:
+        for key, digest in claims:
+            if key in self._keys and self._keys[key][0] == digest:
+                del self._keys[key]
+
 
 def _check_size(document: Document) -> None:
-    """As the schemas of the other stores do."""
-    limits = (
+    _check_sizes(
+        "document",
+        document.id,
         (document.kind, DOCUMENT_KIND_BYTES_MAX),
         (document.id, DOCUMENT_ID_BYTES_MAX),
         (document.body, DOCUMENT_BODY_BYTES_MAX),
     )
+
+
+def _check_sizes(what: str, id: str, *limits: tuple[str, int]) -> None:
+    """As the schemas of the other stores do."""
     if any(len(text.encode()) > most for text, most in limits):
-        raise StoreError(f"memory:// refused a document that is too large: {document.id}")
+        raise StoreError(f"memory:// refused a {what} that is too large: {id}")

@@ -4,13 +4,15 @@ Reading: a row becomes a value. Writing: what a batch changed becomes a list of 
 order in which everybody writes; a store runs each with its own dialect of the named query.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.domain.audit import Corrections
 from holdfast.domain.model import (
+    NO_CHECKOUT,
+    Checkout,
     Claim,
     Event,
     Hold,
@@ -39,6 +41,7 @@ read_data = msgspec.json.Decoder(dict[str, Any]).decode
 _read_outcome = msgspec.json.Decoder(Outcome).decode
 _read_seats = msgspec.json.Decoder(tuple[str, ...]).decode
 _read_pools = msgspec.json.Decoder(dict[str, int]).decode
+_read_checkout = msgspec.json.Decoder(Checkout).decode
 _encode = msgspec.json.Encoder().encode
 
 _HOLD_STATES = {state.value: state for state in HoldState}
@@ -73,10 +76,12 @@ def to_hold(row: Row) -> Hold:
 
 
 def to_order(row: Row) -> Order:
-    id, event, buyer, state, seats, pools, *rest = row
+    id, event, buyer, state, seats, pools, *rest, checkout = row
     try:
         units = (_read_seats(seats), _read_pools(pools))
-        return Order(id, event, buyer, _ORDER_STATES[state], *units, *rest)
+        # Two characters, or bytes, are {}: an order from before there was a checkout.
+        way = NO_CHECKOUT if len(checkout) == 2 else _read_checkout(checkout)
+        return Order(id, event, buyer, _ORDER_STATES[state], *units, *rest, way)  # type: ignore[call-arg]  # as to_plan
     except (ValueError, KeyError, TypeError) as cause:
         raise ValueError(f"order {id}: {cause}") from cause
 
@@ -232,6 +237,12 @@ def putting(document: Document) -> tuple[str, Row]:
     return "update_document", (document.version, document.body, *key, document.version - 1)
 
 
+def first_claims(claims: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The first claim of each key, in the order of keys in which everybody writes them: no two wait
+    for each other in a ring."""
+    return sorted(dict(reversed(claims)).items())
+
+
 def _event_changes(shelf: Shelf) -> Iterator[Write]:
     event, was = shelf.event, shelf.event_was
     if event is None or event is was:
@@ -261,10 +272,10 @@ def _seat_changes(shelf: Shelf, last_position: int) -> Iterator[Write]:
         before = (event, seat.id, was.hold, was.until_ms, was.order)
         moved.append((seat.hold, seat.until_ms, seat.order, seat.withdrawn, *before))
         if was.order != seat.order:
-            # Only a cancelled order gives its row up: else the backstop would make way for the
-            # very mistake it is there to stop.
+            # Only an order that gave the seat back gives its row up: else the backstop would make
+            # way for the very mistake it is there to stop.
             order = shelf.orders.get(was.order) if was.order is not None else None
-            if order is not None and not order.sold:
+            if order is not None and not (order.sold and seat.id in order.seats):
                 unsold.append((event, seat.id, order.id))
             if seat.order is not None:
                 sold.append((event, seat.id, seat.order))
@@ -323,12 +334,13 @@ def _order_changes(shelf: Shelf) -> Iterator[Write]:
     event = shelf.event_id
     new, moved = [], []
     for was, order in shelf.orders.changes():
+        units = (to_json(order.seats), to_json(order.pools), order.units, order.amount)
+        course = (order.version, order.due_ms, order.trouble, to_json(order.checkout))
         if was is None:
-            what = (event, order.id, order.buyer, order.state.value, to_json(order.seats))
-            price = (to_json(order.pools), order.units, order.amount, order.currency)
-            new.append((*what, *price, order.created_ms, order.hold, order.payment))
+            what = (event, order.id, order.buyer, order.state.value, *units, order.currency)
+            new.append((*what, order.created_ms, order.hold, order.payment, *course))
         else:
             state = (order.state.value, order.payment)
-            moved.append((*state, event, order.id, was.state.value))
+            moved.append((*state, *units, *course, event, order.id, was.version))
     yield Write("insert_order", new)
     yield Write("update_order", moved, True)

@@ -44,6 +44,7 @@ FULL = {
 }
 """The server admits no more connections for now."""
 
+COLUMN_EXISTS = 1060
 DUPLICATE = 1062
 WRONG_PASSWORD = {1045, 1698}
 NO_DATABASE = 1049

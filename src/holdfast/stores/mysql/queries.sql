@@ -81,11 +81,13 @@ SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_
 FROM holdfast_holds FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
 
 -- name: orders
-SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
 FROM holdfast_orders FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys}) FOR UPDATE;
 
 -- name: peek_orders
-SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
 FROM holdfast_orders FORCE INDEX (PRIMARY) WHERE event = %s AND id IN ({keys});
 
 -- name: records
@@ -257,19 +259,31 @@ SET h.state = n.state, h.soft_ms = n.soft_ms, h.hard_ms = n.hard_ms, h.extension
 
 -- name: insert_order
 INSERT INTO holdfast_orders (event, id, buyer, state, seats, pools, units, amount, currency,
-                             created_ms, hold, payment)
+                             created_ms, hold, payment, version, due_ms, trouble, checkout)
 VALUES {rows};
 
 -- name: update_order
+-- The fence: whoever acts on an older version of the order matches no row.
+-- What a provider named comes as TEXT: a VARCHAR would be cut here, not refused by its column.
 UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
     state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
-    payment VARCHAR(200) CHARACTER SET utf8mb4 PATH '$[1]',
-    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
-    id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[3]',
-    was_state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[4]'
+    payment TEXT CHARACTER SET utf8mb4 PATH '$[1]',
+    seats MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$[2]',
+    pools MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$[3]',
+    units BIGINT PATH '$[4]',
+    amount BIGINT PATH '$[5]',
+    version BIGINT PATH '$[6]',
+    due_ms BIGINT PATH '$[7]',
+    trouble MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$[8]',
+    checkout MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$[9]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[10]',
+    id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[11]',
+    was_version BIGINT PATH '$[12]'
 )) AS n STRAIGHT_JOIN holdfast_orders o FORCE INDEX (PRIMARY)
-    ON o.event = n.event AND o.id = n.id AND o.state = n.was_state
-SET o.state = n.state, o.payment = n.payment;
+    ON o.event = n.event AND o.id = n.id AND o.version = n.was_version
+SET o.state = n.state, o.payment = n.payment, o.seats = n.seats, o.pools = n.pools,
+    o.units = n.units, o.amount = n.amount, o.version = n.version, o.due_ms = n.due_ms,
+    o.trouble = n.trouble, o.checkout = n.checkout;
 
 -- name: insert_record
 INSERT INTO holdfast_commands (event, id, digest, outcome, at_ms) VALUES {rows};
@@ -346,6 +360,18 @@ SELECT event FROM holdfast_counters c WHERE EXISTS (
     SELECT 1 FROM holdfast_holds h WHERE h.event = c.event AND h.until_ms <= %s)
 ORDER BY event;
 
+-- name: due_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
+FROM holdfast_orders FORCE INDEX (holdfast_orders_by_due)
+WHERE due_ms <= %s ORDER BY due_ms LIMIT %s;
+
+-- name: troubled_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
+FROM holdfast_orders FORCE INDEX (holdfast_orders_in_trouble)
+WHERE trouble IS NOT NULL ORDER BY created_ms LIMIT %s;
+
 -- name: heads
 SELECT event, seq FROM holdfast_counters ORDER BY event;
 
@@ -372,7 +398,8 @@ SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_
 FROM holdfast_holds WHERE event = %s ORDER BY id;
 
 -- name: census_orders
-SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
 FROM holdfast_orders WHERE event = %s ORDER BY id;
 
 -- name: census_sold
@@ -463,3 +490,36 @@ WHERE kind = %s AND id = %s AND version = %s;
 
 -- name: delete_document
 DELETE FROM holdfast_documents WHERE kind = %s AND id = %s AND version = %s;
+
+-- name: claim_keys
+-- A key that is there keeps its digest, unless it is older than keys are remembered. It is locked all
+-- the same, in the order of the keys, so that nobody removes it before its digest is read. The new
+-- digest has a name only because it comes from a table: of VALUES the two servers have no common way
+-- to speak. `at_ms` is set last, as both look at what it was.
+INSERT INTO holdfast_order_keys (id, digest, at_ms)
+SELECT n.id, n.digest, %s FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    id TEXT CHARACTER SET utf8mb4 PATH '$[0]',
+    digest TEXT CHARACTER SET utf8mb4 PATH '$[1]'
+)) AS n
+ON DUPLICATE KEY UPDATE
+    digest = IF(holdfast_order_keys.at_ms < %s, n.digest, holdfast_order_keys.digest),
+    at_ms = IF(holdfast_order_keys.at_ms < %s, %s, holdfast_order_keys.at_ms);
+
+-- name: keys
+SELECT k.id, k.digest FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    id TEXT CHARACTER SET utf8mb4 PATH '$[0]'
+)) AS n STRAIGHT_JOIN holdfast_order_keys k FORCE INDEX (PRIMARY) ON k.id = n.id;
+
+-- name: old_keys
+-- Two processes never wait for each other here: each takes what the other left. The digest keeps
+-- MySQL from reading all of the index, as in old_records.
+SELECT id, digest FROM holdfast_order_keys FORCE INDEX (holdfast_order_keys_by_age)
+WHERE at_ms < %s ORDER BY at_ms LIMIT %s FOR UPDATE SKIP LOCKED;
+
+-- name: free_keys
+-- The guard is the digest: what somebody else claimed since stays.
+DELETE k FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    id TEXT CHARACTER SET utf8mb4 PATH '$[0]',
+    digest TEXT CHARACTER SET utf8mb4 PATH '$[1]'
+)) AS n STRAIGHT_JOIN holdfast_order_keys k FORCE INDEX (PRIMARY)
+    ON k.id = n.id AND k.digest = n.digest;

@@ -4,9 +4,10 @@ from importlib.resources import files
 
 from holdfast.errors import SchemaMismatch, StoreBusy
 from holdfast.stores.mysql.connections import Connection
+from holdfast.stores.mysql.errors import COLUMN_EXISTS, DRIVER, code_of
 
-SCHEMA_VERSION = 2
-MIGRATIONS: dict[int, str] = {1: "schema.sql", 2: "schema_2.sql"}
+SCHEMA_VERSION = 3
+MIGRATIONS: dict[int, str] = {1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql"}
 """Each version and the file that leads to it from the one before. DDL commits at once on these
 servers: a process may die in the middle of a file, so every statement in it may be run again."""
 UNKNOWN = -1
@@ -60,12 +61,21 @@ async def _run_missing(db: Connection) -> list[str]:
         await db.execute(VERSION_TABLE)
     while found != UNKNOWN and found < SCHEMA_VERSION:
         for statement in statements(MIGRATIONS[found + 1]):
-            await db.execute(statement)
+            await _run(db, statement)
         await db.execute(SET_VERSION, (found + 1,))
         await db.commit()
         done.append(f"schema {found} -> {found + 1}")
         found += 1
     return done
+
+
+async def _run(db: Connection, statement: str) -> None:
+    """MySQL has no ADD COLUMN IF NOT EXISTS: where the column is there, the statement was run."""
+    try:
+        await db.execute(statement)
+    except DRIVER as cause:
+        if code_of(cause) != COLUMN_EXISTS:
+            raise
 
 
 def statements(file: str) -> list[str]:

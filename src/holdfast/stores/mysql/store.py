@@ -37,7 +37,9 @@ from holdfast.stores.mysql.writing import Writer
 from holdfast.stores.rows import (
     BETWEEN,
     CENSUS,
+    RECORDS_KEPT_MS,
     Row,
+    first_claims,
     putting,
     read_config,
     read_data,
@@ -45,7 +47,9 @@ from holdfast.stores.rows import (
     to_document,
     to_head,
     to_hold,
+    to_json,
     to_order,
+    to_pair,
     to_pool_view,
     to_seat_view,
     to_statuses,
@@ -306,6 +310,15 @@ class MysqlStore:
             rows = await by_keys(db, "peek_orders", event, [id])
             return to_order(rows[0]) if rows else None
 
+    async def due_orders(self, limit: int) -> list[Order]:
+        async with self._reading() as db:
+            rows = await db.rows(SQL["due_orders"], (await self._now(db), limit))
+            return [to_order(row) for row in rows]
+
+    async def troubled_orders(self, limit: int) -> list[Order]:
+        async with self._reading() as db:
+            return [to_order(row) for row in await db.rows(SQL["troubled_orders"], (limit,))]
+
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
         async with self._reading() as db:
             return [
@@ -388,6 +401,33 @@ class MysqlStore:
 
     async def drop(self, kind: str, id: str, version: int) -> bool:
         return await persist(lambda: self._change("delete_document", (kind, id, version)))
+
+    async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
+        return await persist(lambda: self._claim_keys(claims))
+
+    async def _claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
+        first = first_claims(claims)
+        named = to_json(first)
+        with translated(self.url):
+            async with self._transaction() as db:
+                now = await self._now(db)
+                old = now - RECORDS_KEPT_MS
+                await db.execute(SQL["claim_keys"], (now, named, old, old, now))
+                counts = dict(to_pair(row) for row in await db.rows(SQL["keys"], (named,)))
+                gone = await db.rows(SQL["old_keys"], (old, 2 * len(first)))
+                if gone:
+                    await db.execute(SQL["free_keys"], (to_json(gone),))
+                await self._commit(db)
+        return [counts[key] for key, _ in claims]
+
+    async def free_keys(self, claims: Sequence[tuple[str, str]]) -> None:
+        await persist(lambda: self._free_keys(to_json(sorted(claims))))
+
+    async def _free_keys(self, claims: str) -> None:
+        with translated(self.url):
+            async with self._transaction() as db:
+                await db.execute(SQL["free_keys"], (claims,))
+                await self._commit(db)
 
     async def _change(self, query: str, args: Row) -> bool:
         """One guarded statement in a transaction of its own; whether it changed a row."""

@@ -66,7 +66,7 @@ class Writer:
                 matched += await self._insert(sql, part)
         elif "JSON_TABLE" in sql:
             for part in parts(bindings, ROWS_MAX):
-                matched += await self._db.execute(sql, (to_json(part),))
+                matched += await self._update(sql, part)
         else:
             for row in bindings:
                 matched += await self._db.execute(sql, row)
@@ -82,6 +82,13 @@ class Writer:
                 return await self._db.send(statement)
         middle = len(part) // 2
         return await self._insert(sql, part[:middle]) + await self._insert(sql, part[middle:])
+
+    async def _update(self, sql: str, part: Sequence[Row]) -> int:
+        named = to_json(part)
+        if len(named) <= STATEMENT_CHARS_MAX or len(part) == 1:
+            return await self._db.execute(sql, (named,))
+        middle = len(part) // 2
+        return await self._update(sql, part[:middle]) + await self._update(sql, part[middle:])
 
     async def _forget(self, old: Row) -> int:
         event, *_ = old

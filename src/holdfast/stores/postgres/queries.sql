@@ -85,13 +85,15 @@ SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
 
 -- name: orders
 SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
-    SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+    SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+           version, due_ms, trouble, checkout
     FROM holdfast.orders WHERE event = $1 AND orders.id = asked.id FOR UPDATE
 ) found;
 
 -- name: peek_orders
 SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
-    SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+    SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+           version, due_ms, trouble, checkout
     FROM holdfast.orders WHERE event = $1 AND orders.id = asked.id LIMIT 1
 ) found;
 
@@ -241,16 +243,24 @@ WHERE h.event = n.event AND h.id = n.id AND h.version = n.was_version;
 
 -- name: insert_order
 INSERT INTO holdfast.orders (event, id, buyer, state, seats, pools, units, amount, currency,
-                             created_ms, hold, payment)
+                             created_ms, hold, payment, version, due_ms, trouble, checkout)
 SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[], $6::text::text[],
                      $7::text::bigint[], $8::text::bigint[], $9::text::text[], $10::text::bigint[], $11::text::text[],
-                     $12::text::text[]);
+                     $12::text::text[], $13::text::bigint[], $14::text::bigint[], $15::text::text[],
+                     $16::text::text[]);
 
 -- name: update_order
-UPDATE holdfast.orders o SET state = n.state, payment = n.payment
-FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[])
-     AS n (state, payment, event, id, was_state)
-WHERE o.event = n.event AND o.id = n.id AND o.state = n.was_state;
+-- The fence: whoever acts on an older version of the order changes no row.
+UPDATE holdfast.orders o
+SET state = n.state, payment = n.payment, seats = n.seats, pools = n.pools, units = n.units,
+    amount = n.amount, version = n.version, due_ms = n.due_ms, trouble = n.trouble,
+    checkout = n.checkout
+FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint[],
+            $6::text::bigint[], $7::text::bigint[], $8::text::bigint[], $9::text::text[], $10::text::text[],
+            $11::text::text[], $12::text::text[], $13::text::bigint[])
+     AS n (state, payment, seats, pools, units, amount, version, due_ms, trouble, checkout, event, id,
+           was_version)
+WHERE o.event = n.event AND o.id = n.id AND o.version = n.was_version;
 
 -- name: insert_record
 INSERT INTO holdfast.commands (event, id, digest, outcome, at_ms)
@@ -368,6 +378,16 @@ SELECT event FROM holdfast.counters c WHERE EXISTS (
     SELECT 1 FROM holdfast.holds h WHERE h.event = c.event AND h.until_ms <= $1)
 ORDER BY event;
 
+-- name: due_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
+FROM holdfast.orders WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2;
+
+-- name: troubled_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
+FROM holdfast.orders WHERE trouble IS NOT NULL ORDER BY created_ms LIMIT $1;
+
 -- name: census_counters
 SELECT version, seq, capacity, sold, revenue FROM holdfast.counters WHERE event = $1;
 
@@ -387,7 +407,8 @@ SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_
 FROM holdfast.holds WHERE event = $1 ORDER BY id;
 
 -- name: census_orders
-SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
 FROM holdfast.orders WHERE event = $1 ORDER BY id;
 
 -- name: census_sold
@@ -493,3 +514,30 @@ WHERE kind = $3 AND id = $4 AND version = $5;
 
 -- name: delete_document
 DELETE FROM holdfast.documents WHERE kind = $1 AND id = $2 AND version = $3;
+
+-- name: claim_keys
+-- A key that is there keeps its digest, unless it is older than keys are remembered. It is locked all
+-- the same, in the order of the keys, so that nobody removes it before its digest is read.
+INSERT INTO holdfast.order_keys AS k (id, digest, at_ms)
+SELECT n.id, n.digest, $3::bigint FROM unnest($1::text::text[], $2::text::text[]) AS n (id, digest)
+ON CONFLICT (id) DO UPDATE SET digest = excluded.digest, at_ms = excluded.at_ms
+WHERE k.at_ms < $4;
+
+-- name: keys
+SELECT id, digest FROM holdfast.order_keys WHERE id = ANY ($1::text::text[]);
+
+-- name: forget_keys
+-- Two processes never wait for each other here: each takes what the other left.
+DELETE FROM holdfast.order_keys WHERE id = ANY (ARRAY (
+    SELECT id FROM holdfast.order_keys
+    WHERE at_ms < $1 ORDER BY at_ms LIMIT $2 FOR UPDATE SKIP LOCKED));
+
+-- name: free_keys
+-- The guard is the digest: what somebody else claimed since stays. Locked first, in the order of the
+-- keys.
+DELETE FROM holdfast.order_keys WHERE id = ANY (ARRAY (
+    SELECT found.id FROM unnest($1::text::text[], $2::text::text[]) AS n (id, digest)
+    CROSS JOIN LATERAL (
+        SELECT id FROM holdfast.order_keys k
+        WHERE k.id = n.id AND k.digest = n.digest FOR UPDATE
+    ) found));

@@ -33,7 +33,9 @@ from holdfast.stores.postgres.wakeups import Wakeups
 from holdfast.stores.postgres.writing import Writer
 from holdfast.stores.rows import (
     CENSUS,
+    RECORDS_KEPT_MS,
     Row,
+    first_claims,
     putting,
     read_config,
     read_data,
@@ -43,6 +45,7 @@ from holdfast.stores.rows import (
     to_hold,
     to_json,
     to_order,
+    to_pair,
     to_pool_view,
     to_seat_view,
     to_statuses,
@@ -264,6 +267,9 @@ class PostgresStore:
                 await db.execute("ROLLBACK")
                 return answers, seen
             last = await Writer(db).write(shelf, now)
+            if not shelf.facts:
+                # A step of a checkout: it writes no fact that a barrier could look for.
+                await db.execute(FLUSH)
             await self._commit(db)
         except BaseException:
             self._houses.forget(event)
@@ -272,6 +278,8 @@ class PostgresStore:
         if shelf.event is not None:
             self._configs[event] = shelf.event
         self._houses.committed(event, last - len(shelf.facts), last)
+        if not shelf.facts:
+            return answers, None
         self._wakeups.notify()
         return answers, Evidence(event, last, to_json(shelf.facts[-1].data))
 
@@ -449,6 +457,14 @@ class PostgresStore:
         await self._durable(seen)
         return found
 
+    async def due_orders(self, limit: int) -> list[Order]:
+        async with self._snapshot() as (db, now):
+            return [to_order(row) for row in await db.fetch(SQL["due_orders"], now, limit)]
+
+    async def troubled_orders(self, limit: int) -> list[Order]:
+        async with self._snapshot() as (db, _):
+            return [to_order(row) for row in await db.fetch(SQL["troubled_orders"], limit)]
+
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
         async with self._snapshot() as (db, _):
             rows = await db.fetch(SQL["log"], event, after, limit)
@@ -512,6 +528,40 @@ class PostgresStore:
 
     async def drop(self, kind: str, id: str, version: int) -> bool:
         return await persist(lambda: self._change("delete_document", (kind, id, version)))
+
+    async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
+        if not claims:
+            return []
+        return await persist(lambda: self._claim_keys(claims))
+
+    async def _claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
+        """Its commit waits for the disk, as that of `_change` does."""
+        first = first_claims(claims)
+        keys, digests = columns(first)
+        with translated(self.url):
+            async with self._transaction() as db:
+                await db.execute(FLUSH)
+                now = self._clock() if self._clock else await db.fetchval(SQL["now"])
+                old = now - RECORDS_KEPT_MS
+                tag = await db.execute(SQL["claim_keys"], keys, digests, now, old)
+                counts = dict(to_pair(row) for row in await db.fetch(SQL["keys"], keys))
+                if tag.endswith(" 0"):
+                    await db.execute("ROLLBACK")
+                else:
+                    await db.execute(SQL["forget_keys"], old, 2 * len(first))
+                    await self._commit(db)
+        return [counts[key] for key, _ in claims]
+
+    async def free_keys(self, claims: Sequence[tuple[str, str]]) -> None:
+        if claims:
+            await persist(lambda: self._free_keys(columns(sorted(claims))))
+
+    async def _free_keys(self, claims: Sequence[str]) -> None:
+        with translated(self.url):
+            async with self._transaction() as db:
+                await db.execute(FLUSH)
+                await db.execute(SQL["free_keys"], *claims)
+                await self._commit(db)
 
     async def _change(self, query: str, args: Row) -> bool:
         """One guarded statement in a transaction of its own; whether it changed a row. Its commit

@@ -35,6 +35,7 @@ class Writer:
             last = await self._db.fetchval(SQL["last_position"], shelf.event_id)
         writes = [write for write in rows.changes(shelf, now, last) if write.rows]
         facts = columns([(fact.type, rows.to_json(fact.data)) for fact in shelf.facts])
+        facts = facts or ["{}", "{}"]
         moved = (*rows.advance(shelf), now, *facts)
         if [write.query for write in writes] == PLACING and _short(writes):
             seats, holds = (write.rows for write in writes)

@@ -21,7 +21,8 @@ SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_
 FROM holds WHERE event = ? AND id = ?;
 
 -- name: orders
-SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
 FROM orders WHERE event = ? AND id = ?;
 
 -- name: records
@@ -120,11 +121,14 @@ WHERE event = ? AND id = ? AND version = ?;
 
 -- name: insert_order
 INSERT INTO orders (event, id, buyer, state, seats, pools, units, amount, currency, created_ms,
-                    hold, payment)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                    hold, payment, version, due_ms, trouble, checkout)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_order
-UPDATE orders SET state = ?, payment = ? WHERE event = ? AND id = ? AND state = ?;
+-- The fence: whoever acts on an older version of the order changes no row.
+UPDATE orders SET state = ?, payment = ?, seats = ?, pools = ?, units = ?, amount = ?, version = ?,
+                  due_ms = ?, trouble = ?, checkout = ?
+WHERE event = ? AND id = ? AND version = ?;
 
 -- name: insert_record
 INSERT INTO commands (event, id, digest, outcome, at_ms) VALUES (?, ?, ?, ?, ?);
@@ -189,6 +193,16 @@ SELECT event FROM counters c WHERE EXISTS (
     WHERE h.event = c.event AND h.until_ms <= ? AND h.until_ms IS NOT NULL)
 ORDER BY event;
 
+-- name: due_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
+FROM orders WHERE due_ms <= ? AND due_ms IS NOT NULL ORDER BY due_ms LIMIT ?;
+
+-- name: troubled_orders
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
+FROM orders WHERE trouble IS NOT NULL ORDER BY created_ms LIMIT ?;
+
 -- name: census_counters
 SELECT version, seq, capacity, sold, revenue FROM counters WHERE event = ?;
 
@@ -208,7 +222,8 @@ SELECT id, event, buyer, state, seats, pools, amount, currency, placed_ms, soft_
 FROM holds WHERE event = ? ORDER BY id;
 
 -- name: census_orders
-SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment
+SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+       version, due_ms, trouble, checkout
 FROM orders WHERE event = ? ORDER BY id;
 
 -- name: census_sold
@@ -267,3 +282,19 @@ UPDATE documents SET version = ?, body = ? WHERE kind = ? AND id = ? AND version
 
 -- name: delete_document
 DELETE FROM documents WHERE kind = ? AND id = ? AND version = ?;
+
+-- name: claim_key
+-- A key that is there keeps its digest, unless it is older than keys are remembered.
+INSERT INTO order_keys (id, digest, at_ms) VALUES (?1, ?2, ?3)
+ON CONFLICT (id) DO UPDATE SET digest = excluded.digest, at_ms = excluded.at_ms WHERE at_ms < ?4;
+
+-- name: key
+SELECT id, digest FROM order_keys WHERE id = ?;
+
+-- name: forget_keys
+DELETE FROM order_keys WHERE id IN (
+    SELECT id FROM order_keys WHERE at_ms < ? ORDER BY at_ms LIMIT ?);
+
+-- name: free_key
+-- The guard is the digest: what somebody else claimed since stays.
+DELETE FROM order_keys WHERE id = ? AND digest = ?;

@@ -29,7 +29,9 @@ from holdfast.stores import Clock, drive, host_clock
 from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.rows import (
     CENSUS,
+    RECORDS_KEPT_MS,
     Row,
+    first_claims,
     putting,
     read_data,
     to_census,
@@ -37,6 +39,7 @@ from holdfast.stores.rows import (
     to_head,
     to_hold,
     to_order,
+    to_pair,
     to_pool_view,
     to_seat_view,
     to_statuses,
@@ -283,6 +286,15 @@ class SqliteStore:
 
         return await self._read(read)
 
+    async def due_orders(self, limit: int) -> list[Order]:
+        return await self._read(lambda db: self._orders(db, "due_orders", self._clock(), limit))
+
+    async def troubled_orders(self, limit: int) -> list[Order]:
+        return await self._read(lambda db: self._orders(db, "troubled_orders", limit))
+
+    def _orders(self, db: apsw.Connection, query: str, *args: int) -> list[Order]:
+        return [to_order(row) for row in db.execute(SQL[query], args)]
+
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
         def read(db: apsw.Connection) -> list[Entry]:
             rows = db.execute(SQL["log"], (event, after, limit))
@@ -358,6 +370,33 @@ class SqliteStore:
 
     async def drop(self, kind: str, id: str, version: int) -> bool:
         return await self._change("delete_document", (kind, id, version))
+
+    async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
+        with translated(self.url):
+            return await _on(self._write_thread, lambda: self._claim_keys(claims))
+
+    def _claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
+        first = first_claims(claims)
+        with self._turn.taken(), self._transaction({}) as commit:
+            now = self._clock()
+            old = now - RECORDS_KEPT_MS
+            before = self._db.total_changes()
+            self._db.executemany(SQL["claim_key"], [(*claim, now, old) for claim in first])
+            rows = self._db.executemany(SQL["key"], [(key,) for key, _ in first])
+            counts = dict(to_pair(row) for row in rows)
+            if self._db.total_changes() > before:
+                self._db.execute(SQL["forget_keys"], (old, 2 * len(first)))
+                commit()
+        return [counts[key] for key, _ in claims]
+
+    async def free_keys(self, claims: Sequence[tuple[str, str]]) -> None:
+        def free() -> None:
+            with self._turn.taken(), self._transaction({}) as commit:
+                self._db.executemany(SQL["free_key"], claims)
+                commit()
+
+        with translated(self.url):
+            await _on(self._write_thread, free)
 
     async def _change(self, query: str, args: Row) -> bool:
         """One guarded statement in a transaction of its own; whether it changed a row."""

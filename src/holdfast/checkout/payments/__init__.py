@@ -1,0 +1,1 @@
+"""Those who move the money, each behind the port `Provider`."""

@@ -1,0 +1,302 @@
+"""Where holds are paid for: begins orders, and goes on with those that nobody is at.
+
+    till = Till(shop, provider)
+    async with till:
+        bought = await till.buy("opening-night.01J...", "stripe:pm_card_visa", key="cart-17")
+
+An order goes on by itself once it is begun, whether or not anybody waits for it. `Saga` takes its
+steps; here is who takes them: the process that began it, until it has been silent for the length of
+a lease; then whichever process of the deployment finds it.
+"""
+
+import asyncio
+import logging
+from typing import Self
+
+import msgspec
+
+from holdfast.checkout.saga import (
+    PATIENCE,
+    Overtaken,
+    Patience,
+    Saga,
+    Step,
+    Trap,
+    next_step,
+)
+from holdfast.domain.commands import Command
+from holdfast.domain.model import Millis, Order, OrderState
+from holdfast.domain.outcomes import Answer, Cancelled, Confirmed, Opened, Reason, Refused
+from holdfast.engine import Holdfast
+from holdfast.errors import HoldfastError, SettingsError
+from holdfast.ids import event_of
+from holdfast.ports import Provider
+from holdfast.tasks import end_task
+from holdfast.upkeep.lease import Lease
+from holdfast.wiring import make_provider
+
+RESUME_SECONDS = 1.0
+RESUMED_MAX = 64
+"""Orders of others that one process goes on with at a time."""
+WAIT_SECONDS = 30.0
+"""How long a caller is kept waiting; then he is told that it is not finished."""
+STRAYS = (OrderState.VOIDED, OrderState.DECLINED, OrderState.CANCELLED)
+
+log = logging.getLogger("holdfast.checkout")
+
+
+class InProgress(Exception):
+    """The first call of that key is still at it, here or in another process."""
+
+
+class Purchase(msgspec.Struct, frozen=True):
+    """What became of an attempt to buy: an order, which may not be finished, or a refusal."""
+
+    order: Order | None = None
+    refused: Refused | None = None
+    replayed: bool = False
+    now_ms: Millis = 0
+    until_ms: Millis = 0
+    """Until when the hold waits for its payment; 0: it does not."""
+
+
+class Till:
+    def __init__(
+        self,
+        shop: Holdfast,
+        provider: Provider | None,
+        patience: Patience = PATIENCE,
+        *,
+        resume: bool = True,
+        wait_seconds: float = WAIT_SECONDS,
+        trap: Trap | None = None,
+    ) -> None:
+        self._shop = shop
+        self.provider = provider
+        self._patience = patience
+        self._resume = resume
+        self._wait_seconds = wait_seconds
+        self._trap = trap
+        self._driver = shop.clerk.ids.new()
+        self._driving: dict[str, asyncio.Task[Order]] = {}
+        self._lease = Lease(shop.store, "checkout", self._driver)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self.provider is not None:
+            await self.provider.open()
+            if self._resume:
+                self._task = asyncio.create_task(self._keep_resuming())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """What is not finished is left to others, at once."""
+        await end_task(self._task)
+        for task in list(self._driving.values()):
+            task.cancel()
+        await asyncio.gather(*self._driving.values(), return_exceptions=True)
+        if self.provider is not None:
+            await self.provider.close()
+
+    def fault(self, method: str) -> str | None:
+        """What is wrong with a method of payment, before anything is begun."""
+        if self.provider is None:
+            return "no payments are taken here: the deployment has no provider"
+        if method.partition(":")[0] != self.provider.name:
+            return f"there is no payment method {method!r}: here it is {self.provider.name}:..."
+        return self.provider.fault(method)
+
+    async def buy(
+        self,
+        hold: str,
+        method: str = "",
+        *,
+        buyer: str | None = None,
+        other_seats: bool = False,
+        key: str | None = None,
+    ) -> Purchase:
+        """Buys what a hold holds. Under a key it may be asked for again: it is one order, and one
+        payment. Raises InProgress while the first is still running."""
+        event = event_of(hold)
+        if event is None:
+            return Purchase(refused=Refused(Reason.UNKNOWN_HOLD, hold))
+        command = self._shop.clerk.open_order(
+            event,
+            hold,
+            method,
+            buyer=buyer,
+            other_seats=other_seats,
+            key=key,
+            driver=self._driver,
+            lease_ms=self._patience.lease_ms,
+        )
+        answer = await self._submit(Step.OPEN, command)
+        outcome, now, replayed = answer.outcome, answer.now_ms, answer.replayed
+        if isinstance(outcome, Refused):
+            return Purchase(refused=outcome, now_ms=now)
+        if isinstance(outcome, Confirmed):
+            return Purchase(outcome.order, replayed=replayed, now_ms=now)
+        assert isinstance(outcome, Opened), outcome
+        if replayed:
+            order = await self._again(outcome.order.id, now)
+        else:
+            order = await self._waited(self._drive(self._saga(outcome.order)))
+        return Purchase(order, replayed=replayed, now_ms=now, until_ms=outcome.until_ms)
+
+    async def cancel(
+        self,
+        order: str,
+        *,
+        seats: tuple[str, ...] = (),
+        pools: dict[str, int] | None = None,
+        key: str | None = None,
+    ) -> Cancelled | Refused:
+        """Takes a sale back, all of it or the named units, and gives the money back."""
+        event = event_of(order)
+        if event is None:
+            return Refused(Reason.UNKNOWN_ORDER, order)
+        command = self._shop.clerk.cancel_order(event, order, seats, pools, key)
+        outcome = (await self._submit(Step.CANCEL, command)).outcome
+        if isinstance(outcome, Refused):
+            return outcome
+        assert isinstance(outcome, Cancelled), outcome
+        if (running := self._driving.get(order)) is not None:
+            await asyncio.wait({running})  # it finds out that it was overtaken
+        return Cancelled(await self.nudge(order) or outcome.order)
+
+    async def nudge(self, id: str, *, retry: bool = False) -> Order | None:
+        """Goes on with an order, if there is something to do and nobody is at it. What the provider
+        tells is only taken as a hint to look: so it may come twice, late, or in any order. `retry`
+        also takes up what was left to a person."""
+        order = await self._shop.order(id)
+        if order is None or self.provider is None:
+            return order
+        if id in self._driving:
+            return await self._waited(self._driving[id])
+        if next_step(order) is None:
+            if order.state in STRAYS and order.checkout.method:
+                await self._saga(order).free_stray()
+            return order
+        if order.trouble is not None and not retry:
+            return order
+        return await self._waited(self._drive(self._saga(order), take=True, afresh=retry))
+
+    async def _submit(self, step: Step, command: Command) -> Answer:
+        if self._trap is None:
+            return await self._shop.submit(command)
+        async with self._trap(step):
+            return await self._shop.submit(command)
+
+    async def _again(self, id: str, now: Millis) -> Order:
+        """The order of a call that was here before."""
+        if id in self._driving:
+            raise InProgress(id)
+        order = await self._shop.order(id)
+        assert order is not None
+        if order.state is not OrderState.PENDING:
+            return order
+        if order.checkout.driver and (order.due_ms or 0) > now:
+            raise InProgress(id)
+        return await self._waited(self._drive(self._saga(order), take=True))
+
+    def _saga(self, order: Order) -> Saga:
+        if self.provider is None:
+            raise SettingsError("no payments are taken here: the deployment has no provider")
+        shop = self._shop
+        return Saga(order, shop.submit, self.provider, self._driver, self._patience, self._trap)
+
+    def _drive(
+        self, saga: Saga, *, take: bool = False, afresh: bool = False
+    ) -> "asyncio.Task[Order]":
+        id = saga.order.id
+        task = asyncio.create_task(self._run(saga, take, afresh))
+        self._driving[id] = task
+        task.add_done_callback(lambda _: self._driving.pop(id, None))
+        return task
+
+    async def _run(self, saga: Saga, take: bool, afresh: bool) -> Order:
+        id = saga.order.id
+        try:
+            if take:
+                await saga.take_over(afresh=afresh)
+            return await saga.run()
+        except Overtaken:
+            return await self._shop.order(id) or saga.order
+        except asyncio.CancelledError:
+            await self._left(saga)
+            raise
+
+    async def _left(self, saga: Saga) -> None:
+        """This process stops: nobody shall have to wait for the end of the lease."""
+        try:
+            await saga.hand_over()
+        except (HoldfastError, Overtaken) as trouble:
+            log.info("order %s was not handed over: %s", saga.order.id, trouble)
+
+    async def _waited(self, task: "asyncio.Task[Order]") -> Order:
+        """The order when it is finished, or as it stands when the caller has waited enough. That
+        he waits no longer changes nothing for the order."""
+        done, _ = await asyncio.wait({task}, timeout=self._wait_seconds)
+        if done:
+            return task.result()
+        id = next(id for id, running in self._driving.items() if running is task)
+        order = await self._shop.order(id)
+        assert order is not None
+        return order
+
+    async def _keep_resuming(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(RESUME_SECONDS)
+                try:
+                    if await self._lease.hold():
+                        await self.resume()
+                except HoldfastError as trouble:
+                    log.warning("orders could not be gone on with: %s", trouble)
+                except Exception:
+                    log.exception("orders could not be gone on with")
+        finally:
+            await self._give_lease_back()
+
+    async def _give_lease_back(self) -> None:
+        try:
+            await self._lease.give_back()
+        except HoldfastError as trouble:
+            log.info("the lease was not given back: %s", trouble)
+
+    async def resume(self) -> int:
+        """Goes on with orders whose next step is due and that nobody is at; how many."""
+        room = RESUMED_MAX - len(self._driving)
+        if self.provider is None or room <= 0:
+            return 0
+        due = await self._shop.store.due_orders(room)
+        begun = [self._drive(self._saga(order), take=True) for order in due if self._free(order)]
+        for task in begun:
+            task.add_done_callback(_said)
+        return len(begun)
+
+    def _free(self, order: Order) -> bool:
+        return order.id not in self._driving and next_step(order) is not None
+
+
+def make_till(shop: Holdfast, *, upkeep: bool = True) -> Till:
+    """As the shop's settings say."""
+    settings = shop.settings
+    patience = Patience(
+        lease_ms=int(settings.checkout_lease_seconds * 1000),
+        attempt_seconds=settings.payment_seconds,
+        limit_ms=int(settings.payment_limit_seconds * 1000),
+    )
+    return Till(
+        shop,
+        make_provider(settings),
+        patience,
+        resume=upkeep,
+        wait_seconds=settings.checkout_wait_seconds,
+    )
+
+
+def _said(task: "asyncio.Task[Order]") -> None:
+    """Nobody waits for these: what went wrong is said here, and tried again when it is due."""
+    if not task.cancelled() and (trouble := task.exception()) is not None:
+        log.warning("an order could not be gone on with: %s", trouble)

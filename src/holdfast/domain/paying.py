@@ -1,0 +1,265 @@
+"""Decisions about orders that are being paid for: open, settle, and every step written down.
+
+Money is never risked for nothing: a payment is set aside first, then the units are sold here, then
+the money is taken. If there is nothing to sell any more, what was set aside is freed.
+"""
+
+from msgspec.structs import replace
+
+from holdfast.domain import facts
+from holdfast.domain.commands import OpenOrder, Sell, SettleOrder, StepOrder
+from holdfast.domain.facts import Fact
+from holdfast.domain.holding import fenced, rewritten
+from holdfast.domain.model import (
+    Ask,
+    Best,
+    Checkout,
+    Event,
+    Hold,
+    HoldState,
+    LatePayment,
+    Millis,
+    Order,
+    OrderState,
+    Settlement,
+)
+from holdfast.domain.outcomes import (
+    Confirmed,
+    Opened,
+    Reason,
+    Refused,
+    Settled,
+    Stepped,
+)
+from holdfast.domain.payments import PaymentState
+from holdfast.domain.picking import Basket, not_on_sale, over_cap, pick
+from holdfast.domain.selling import said, sold_hold, sold_seat
+from holdfast.domain.shelf import Decision, Row, Shelf
+
+ANNOUNCED = {
+    OrderState.VOIDED: facts.ORDER_VOIDED,
+    OrderState.REFUNDED: facts.ORDER_REFUNDED,
+}
+
+
+def open_order(shelf: Shelf, event: Event, command: OpenOrder, now: Millis) -> Decision:
+    """Before any money moves: the hold can no longer run out, and whoever comes after a crash knows
+    what was meant to happen."""
+    if made := shelf.orders.get(command.order):
+        # Without a digest the id is ours: this is our own command, whose reply was lost.
+        if command.digest:
+            return Decision(Refused(Reason.EXISTS, made.id))
+        return Decision(Confirmed(made) if made.sold else Opened(made, now))
+    hold = fenced(shelf, command, now)
+    if isinstance(hold, Refused):
+        return Decision(hold)
+    order = Order(
+        id=command.order,
+        event=event.id,
+        buyer=hold.buyer,
+        state=OrderState.PENDING,
+        seats=hold.seats,
+        pools=hold.pools,
+        amount=hold.amount,
+        currency=hold.currency,
+        created_ms=now,
+        hold=hold.id,
+        due_ms=now + command.lease_ms,
+        checkout=Checkout(
+            method=command.method,
+            other_seats=command.other_seats,
+            driver=command.driver,
+            last=command.id,
+            priced_ms=hold.placed_ms,
+        ),
+    )
+    if not order.amount:
+        # Nothing to pay: it is sold here and now.
+        free = Checkout(last=command.id, priced_ms=hold.placed_ms)
+        order = replace(order, state=OrderState.CONFIRMED, due_ms=None, checkout=free)
+        return _sold(order, sold_hold(shelf, hold, order))
+    if not command.method:
+        return Decision(Refused(Reason.PAYMENT_REQUIRED, hold.id))
+    rows: list[Row] = [order]
+    announced: list[Fact] = []
+    if hold.state is not HoldState.PAYING:
+        hold = replace(hold, state=HoldState.PAYING, version=hold.version + 1)
+        rows += [hold, *rewritten(shelf, hold)]
+        announced = [facts.of_hold(facts.HOLD_PAYING, hold)]
+    return Decision(Opened(order, hold.hard_ms), rows, announced)
+
+
+def settle(shelf: Shelf, event: Event, command: SettleOrder, now: Millis) -> Decision:
+    """The payment is authorized: sell. Too late, it is one decision as well: the same units if
+    they are free, else others if the buyer takes them, else nothing."""
+    order = _fenced_order(shelf, command)
+    if isinstance(order, Refused):
+        return Decision(order)
+    if order.checkout.last == command.id:
+        return Decision(Confirmed(order) if order.sold else Settled(order))
+    if no := said(shelf, command.payment, order.id):
+        return Decision(no)
+    hold = shelf.holds.get(command.hold)
+    if hold is not None and hold.live(now):
+        return _sold_in_time(shelf, order, hold, command, now)
+    gone = hold.state if hold is not None else None
+    if gone is HoldState.CONFIRMED or gone is HoldState.RELEASED:
+        # He has bought or given back what he held: there is nothing to make good.
+        return _nothing(order, command, now, gone.value)
+    if not command.late:
+        return Decision(Refused(Reason.LATE, order.id))
+    found = _late_basket(shelf, event, order, command, now)
+    if isinstance(found, Refused):
+        return _nothing(order, command, now, found.reason.value)
+    return _sold_late(order, command, found, now)
+
+
+def _sold_in_time(
+    shelf: Shelf, order: Order, hold: Hold, command: SettleOrder, now: Millis
+) -> Decision:
+    order = _confirmed(order, command, now, Settlement.IN_TIME)
+    return _sold(order, sold_hold(shelf, hold, order))
+
+
+def _sold(order: Order, rows: list[Row]) -> Decision:
+    announced = [facts.of_order(facts.ORDER_CONFIRMED, order)]
+    return Decision(Confirmed(order), rows, announced, sold=order.units, revenue=order.amount)
+
+
+def _sold_late(order: Order, command: SettleOrder, basket: Basket, now: Millis) -> Decision:
+    seats = tuple(seat.id for seat in basket.seats)
+    same = sorted(seats) == sorted(order.seats)
+    settlement = Settlement.SAME_UNITS if same else Settlement.OTHER_SEATS
+    order = replace(_confirmed(order, command, now, settlement), seats=seats)
+    rows: list[Row] = [*basket.rows, order]
+    rows += [sold_seat(seat, order) for seat in basket.seats]
+    rows += [replace(pool, sold=pool.sold + quantity) for pool, quantity in basket.pools]
+    announced = [
+        *basket.facts,
+        facts.of_order(facts.ORDER_CONFIRMED, order, settlement.value),
+        facts.of_order(facts.ORDER_SETTLED, order, settlement.value),
+    ]
+    return Decision(Confirmed(order), rows, announced, sold=order.units, revenue=order.amount)
+
+
+def _confirmed(order: Order, command: SettleOrder, now: Millis, how: Settlement) -> Order:
+    """Sold; the money is to be taken next, if it was not taken already."""
+    taken = PaymentState.CAPTURED if command.captured else PaymentState.AUTHORIZED
+    return replace(
+        order,
+        state=OrderState.CAPTURED if command.captured else OrderState.CONFIRMED,
+        payment=command.payment,
+        version=order.version + 1,
+        due_ms=None if command.captured else now + command.lease_ms,
+        checkout=replace(
+            order.checkout,
+            payment=taken,
+            settlement=how,
+            last=command.id,
+            tried=0,
+            next_action=None,
+        ),
+    )
+
+
+def _nothing(order: Order, command: SettleOrder, now: Millis, reason: str) -> Decision:
+    """The money is to be freed next, or given back if it was taken already."""
+    how = Settlement.REFUNDED if command.captured else Settlement.VOIDED
+    settled = replace(
+        _confirmed(order, command, now, how),
+        state=OrderState.AUTHORIZED,
+        due_ms=now + command.lease_ms,
+    )
+    settled = replace(settled, checkout=replace(settled.checkout, reason=reason))
+    fact = facts.of_order(facts.ORDER_SETTLED, settled, how.value)
+    return Decision(Settled(settled), [settled], [fact])
+
+
+def _late_basket(
+    shelf: Shelf, event: Event, order: Order, command: SettleOrder, now: Millis
+) -> Basket | Refused:
+    if event.late_payment is LatePayment.VOID:
+        return Refused(Reason.LATE, order.id)
+    # His units came from these channels: they are offered to him again, and no others are.
+    seats = [shelf.seats.get(id) for id in order.seats]
+    tiers = [seat.tier for seat in seats if seat is not None]
+    pools = [pool for id in order.pools if (pool := shelf.pools.get(id))]
+    ask = Ask(
+        seats=order.seats,
+        pools=order.pools,
+        channels=tuple(
+            sorted({each.channel for each in (*seats, *pools) if each and each.channel})
+        ),
+    )
+    as_sale = Sell(id=command.id, event=event.id, order=order.id, buyer=order.buyer, ask=ask)
+    # Else a cap could be passed by paying late for what it was no longer counted for.
+    if no := not_on_sale(event) or over_cap(shelf, event, as_sale, now):
+        return no
+    basket = pick(shelf, event, ask, now, command.apart)
+    others = command.other_seats and event.late_payment is LatePayment.SETTLE
+    if not isinstance(basket, Refused) or not others or not tiers or shelf.house is None:
+        return basket
+    return _others(shelf, event, ask, tiers, command, now) or basket
+
+
+def _others(
+    shelf: Shelf, event: Event, ask: Ask, tiers: list[str], command: SettleOrder, now: Millis
+) -> Basket | None:
+    """As many seats, side by side, of a tier that costs as much or more: the nearest in price
+    first. He pays what he agreed to."""
+    assert shelf.house is not None
+    least = max(event.prices[tier] for tier in tiers)
+    equal_or_better = sorted(
+        (price, tier) for tier, price in event.prices.items() if price >= least
+    )
+    accessible = shelf.house.accessible(ask.seats)
+    worse = shelf.house.restricted(ask.seats)
+    apart = replace(command.apart, seats=command.apart.seats | worse) if worse else command.apart
+    for _, tier in equal_or_better:
+        best = Best(len(ask.seats), tier=tier, together=True, accessible=accessible)
+        wanted = Ask(best=(best,), pools=ask.pools, channels=ask.channels)
+        basket = pick(shelf, event, wanted, now, apart)
+        if not isinstance(basket, Refused):
+            return basket
+    return None
+
+
+def step(shelf: Shelf, event: Event, command: StepOrder, now: Millis) -> Decision:
+    order = _fenced_order(shelf, command)
+    if isinstance(order, Refused):
+        return Decision(order)
+    if order.checkout.last == command.id:
+        return Decision(Stepped(order))
+    if command.payment is not None and (no := said(shelf, command.payment, order.id)):
+        return Decision(no)
+    stepped = replace(
+        order,
+        state=command.state or order.state,
+        payment=command.payment or order.payment,
+        version=order.version + 1,
+        due_ms=None if command.due_in_ms is None else now + command.due_in_ms,
+        trouble=command.trouble,
+        checkout=replace(order.checkout, last=command.id, **command.changes),
+    )
+    return Decision(Stepped(stepped), [stepped], _announced(order, stepped))
+
+
+def _announced(was: Order, order: Order) -> list[Fact]:
+    """Money that was freed or given back."""
+    if order.state is not was.state and (type := ANNOUNCED.get(order.state)):
+        return [facts.of_order(type, order, order.checkout.settlement)]
+    given = sum(refund.amount for refund in order.checkout.refunds if refund.done)
+    before = sum(refund.amount for refund in was.checkout.refunds if refund.done)
+    if given == before:
+        return []
+    return [facts.of_order(facts.ORDER_REFUNDED, replace(order, amount=given - before))]
+
+
+def _fenced_order(shelf: Shelf, command: SettleOrder | StepOrder) -> Order | Refused:
+    """The order, if nobody else has gone on with it; or if it was this very command."""
+    order = shelf.orders.get(command.order)
+    if order is None:
+        return Refused(Reason.UNKNOWN_ORDER, command.order)
+    if order.version != command.fence and order.checkout.last != command.id:
+        return Refused(Reason.STALE, str(order.version))
+    return order
