@@ -39,7 +39,7 @@ def test_every_asynchronous_method_has_its_blocking_twin(name):
 
 def test_there_are_no_other_methods():
     assert methods(blocking.Client).keys() == methods(package.Client).keys()
-    assert len(methods(package.Client)) == 18
+    assert len(methods(package.Client)) == 20
 
 
 def test_a_sale_from_beginning_to_end(client, event):
@@ -49,6 +49,14 @@ def test_a_sale_from_beginning_to_end(client, event):
             assert isinstance(bought, Confirmed)
     assert client.event(event).sold == 1
     assert isinstance(client.place_hold(event, buyer="bob", seats=["A-1-1"]), Refused)
+
+
+def test_orders_are_taken_back_in_part_and_tried_again(client, event):
+    hold = client.place_hold(event, buyer="ann", seats=["A-1-1"], pools={"floor": 1}).hold
+    order = client.create_order(hold.id, method="sandbox:refund-refused").order
+    client.cancel_order(order.id, seats=["A-1-1"])
+    assert order.id in [each.id for each in client.orders_needing_a_person()]
+    assert client.retry_order(order.id).trouble
 
 
 def test_many_threads_share_one_client(client, event):

@@ -22,6 +22,7 @@ from holdfast.client import (
     Invalid,
     LogPage,
     Paying,
+    Pending,
     Placed,
     RateLimited,
     Refused,
@@ -126,6 +127,68 @@ async def test_a_declined_payment_is_a_refusal_and_leaves_the_hold(client, event
     assert isinstance(no, Refused)
     assert (no.reason, no.status) == ("declined", 402)
     assert isinstance(await client.create_order(hold.id, method="sandbox:ok"), Confirmed)
+
+
+async def test_a_payment_that_waits_for_the_buyer_is_pending(client, event):
+    hold = (await client.place_hold(event, buyer="ann", seats=["A-1-1"])).hold
+    waits = await client.create_order(hold.id, method="sandbox:3ds", idempotency_key="3ds")
+    assert isinstance(waits, Pending)
+    assert (waits.order.state, waits.order.seats, waits.replayed) == ("pending", ("A-1-1",), False)
+    assert waits.order.next_action["type"] == "redirect"
+    assert (await client.get_order(waits.order.id)).state == "pending"
+    again = await client.create_order(hold.id, method="sandbox:3ds", idempotency_key="3ds")
+    assert isinstance(again, Pending)
+    assert (again.order.id, again.replayed) == (waits.order.id, True)
+
+    called_off = await client.cancel_order(waits.order.id)
+    assert isinstance(called_off, Cancelled)
+    assert called_off.order.state == "cancelled"
+    assert (await client.event(event)).sold == 0
+
+
+async def test_that_other_seats_will_do_is_part_of_what_was_asked(client, event):
+    hold = (await client.place_hold(event, buyer="ann", seats=["A-1-1"])).hold
+    asked = {"method": "sandbox:ok", "idempotency_key": "flexible"}
+    bought = await client.create_order(hold.id, accept_other_seats=True, **asked)
+    assert isinstance(bought, Confirmed)
+    assert bought.order.settlement == "in_time"
+    no = await client.create_order(hold.id, **asked)
+    assert (no.reason, no.status) == ("idempotency_mismatch", 422)
+
+
+async def test_a_part_of_an_order_is_given_back(client, event):
+    hold = (
+        await client.place_hold(event, buyer="ann", seats=["A-1-1", "A-1-2"], pools={"floor": 3})
+    ).hold
+    order = (await client.create_order(hold.id, method="sandbox:ok")).order
+    cancelled = await client.cancel_order(order.id, seats=["A-1-2"], pools={"floor": 2})
+    assert isinstance(cancelled, Cancelled)
+    left = cancelled.order
+    assert (left.state, left.seats, left.pools) == ("confirmed", ("A-1-1",), {"floor": 1})
+    assert left.amount + left.refunded == order.amount
+    assert (await client.event(event)).sold == 2
+
+    no = await client.cancel_order(order.id, pools={"floor": 2})
+    assert (no.reason, no.status, no.available) == ("insufficient", 409, 1)
+    no = await client.cancel_order(order.id, seats=["A-1-3"])
+    assert (no.reason, no.status, no.seats) == ("unknown_unit", 422, ("A-1-3",))
+    with pytest.raises(Invalid):
+        await client.cancel_order(order.id, seats="A-1-1")
+
+
+async def test_what_needs_a_person_is_listed_and_tried_again(client, served, seller, event):
+    hold = (await client.place_hold(event, buyer="ann", seats=["A-1-1"])).hold
+    order = (await client.create_order(hold.id, method="sandbox:refund-refused")).order
+    await client.cancel_order(order.id)
+    found = {each.id: each for each in await client.orders_needing_a_person()}
+    assert (found[order.id].state, found[order.id].refunded) == ("cancelled", 0)
+    assert "refund" in found[order.id].trouble
+    retried = await client.retry_order(order.id)
+    assert (retried.id, retried.trouble) == (order.id, found[order.id].trouble)
+    assert await client.retry_order(f"{event}.nobody") is None
+    async with connect(served.url, seller) as shop:
+        with pytest.raises(Forbidden):
+            await shop.orders_needing_a_person()
 
 
 async def test_a_free_order_needs_no_payment(client, served):

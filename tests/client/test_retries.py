@@ -110,6 +110,15 @@ async def test_an_order_whose_answer_was_lost_is_paid_once(served, line, client,
     assert (await client.event(event)).revenue == 9000
 
 
+async def test_what_was_given_back_and_not_heard_of_is_given_back_once(line, client, event):
+    hold = (await client.place_hold(event, buyer="ann", pools={"floor": 5})).hold
+    order = (await client.create_order(hold.id, method="sandbox:ok")).order
+    line.faults = [done_but_cut]
+    left = (await client.cancel_order(order.id, pools={"floor": 2})).order
+    assert (left.pools, line.keys[-1]) == ({"floor": 3}, line.keys[-2])
+    assert (await client.event(event)).sold == 3
+
+
 async def test_a_hold_is_extended_once(line, client, event):
     hold = (await client.place_hold(event, buyer="ann", best=1)).hold
     line.faults = [done_but_cut]

@@ -141,6 +141,8 @@ class Till:
             order = await self._again(outcome.order.id, now)
         else:
             order = await self._waited(self._drive(self._saga(outcome.order)))
+        if next_step(order) is not None and order.checkout.driver not in ("", self._driver):
+            raise InProgress(order.id)  # it was overtaken
         return Purchase(order, replayed=replayed, now_ms=now, until_ms=outcome.until_ms)
 
     async def cancel(
@@ -193,10 +195,10 @@ class Till:
             raise InProgress(id)
         order = await self._shop.order(id)
         assert order is not None
+        if next_step(order) is not None and order.checkout.driver and (order.due_ms or 0) > now:
+            raise InProgress(id)
         if order.state is not OrderState.PENDING:
             return order
-        if order.checkout.driver and (order.due_ms or 0) > now:
-            raise InProgress(id)
         return await self._waited(self._drive(self._saga(order), take=True))
 
     def _saga(self, order: Order) -> Saga:

@@ -1,6 +1,7 @@
 """holdfast orders: those that need a person, and what a person can do about them."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated
@@ -27,6 +28,7 @@ from holdfast.engine import Holdfast
 from holdfast.errors import PaymentError
 
 LISTED_MAX = 1_000
+POOL = re.compile(r"(.+)=([1-9][0-9]{0,8})")
 
 app = typer.Typer(
     help="Show orders, try again what one needs a person for, and take sales back.\n\n"
@@ -137,9 +139,10 @@ async def _at_the_till(store: str | None, id: str) -> AsyncIterator[tuple[Till, 
     async with Holdfast.open(store, upkeep=False) as shop:
         order = await _found(shop, id)
         till = make_till(shop, upkeep=False)
+        paid_by = order.checkout.method.partition(":")[0]
         # Another provider knows nothing of the payment, and would be believed.
-        if order.checkout.method and (fault := till.fault(order.checkout.method)):
-            raise Failed(f"{fault}: set payments as the service has it")
+        if paid_by and (till.provider is None or till.provider.name != paid_by):
+            raise Failed(f"the order {id!r} is paid by {paid_by}: set payments as the service does")
         try:
             async with till:
                 yield till, order
@@ -157,12 +160,12 @@ async def _found(shop: Holdfast, id: str) -> Order:
 def _quantities(named: list[str]) -> dict[str, int]:
     pools: dict[str, int] = {}
     for text in named:
-        pool, _, number = text.rpartition("=")
-        if not pool or not (number.isascii() and number.isdigit() and int(number)):
+        read = POOL.fullmatch(text)
+        if read is None:
             raise Failed(f"--pool {text!r}: write it as floor=2")
-        if pool in pools:
-            raise Failed(f"--pool {pool!r} is named twice: say once how many")
-        pools[pool] = int(number)
+        if read[1] in pools:
+            raise Failed(f"--pool {read[1]!r} is named twice: say once how many")
+        pools[read[1]] = int(read[2])
     return pools
 
 

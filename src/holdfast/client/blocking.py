@@ -63,6 +63,8 @@ class Client(Blocking[client.Client]):
     create_order = waited(client.Client.create_order)
     get_order = waited(client.Client.get_order)
     cancel_order = waited(client.Client.cancel_order)
+    orders_needing_a_person = waited(client.Client.orders_needing_a_person)
+    retry_order = waited(client.Client.retry_order)
     create_buyer = waited(client.Client.create_buyer)
     system = waited(client.Client.system)
     switch_gate = waited(client.Client.switch_gate)

@@ -46,6 +46,10 @@ class _Events(msgspec.Struct):
     events: list[Event]
 
 
+class _Orders(msgspec.Struct):
+    orders: list[Order]
+
+
 class Client:
     """A connection to the service at `url`, opened by `async with`.
 
@@ -203,14 +207,20 @@ class Client:
         hold: str,
         *,
         method: str | None = None,
+        accept_other_seats: bool = False,
         token: str | None = None,
         idempotency_key: str | None = None,
     ) -> Confirmed | Pending | Refused:
         """Buys what a hold holds. `method` is how it is paid; a free order needs none. A declined
-        payment is a refusal, `declined`: the hold is still there."""
-        payment = {} if method is None else {"payment": {"method": method}}
+        payment is a refusal, `declined`: the hold is still there. `accept_other_seats`: equal or
+        better ones will do, should the payment come too late for these."""
+        asked: dict[str, Any] = {"hold": hold}
+        if method is not None:
+            asked["payment"] = {"method": method}
+        if accept_other_seats:
+            asked["accept_other_seats"] = True
         token = self._token(hold, token)
-        reply = await self._make("/v1/orders", {"hold": hold, **payment}, idempotency_key, token)
+        reply = await self._make("/v1/orders", asked, idempotency_key, token)
         order = replies.value(reply, Order)
         if isinstance(order, Refused):
             return order
@@ -223,12 +233,30 @@ class Client:
         path = f"/v1/orders/{_part(order)}"
         return replies.found(await self._send("GET", path, token=self._token(order, token)), Order)
 
-    async def cancel_order(self, order: str) -> Cancelled | Refused:
-        """Takes a sale back; doing so again changes nothing. Needs a seller's or admin's key."""
-        cancelled = replies.value(
-            await self._send("POST", f"/v1/orders/{_part(order)}/cancel"), Order
-        )
+    async def cancel_order(
+        self,
+        order: str,
+        *,
+        seats: Iterable[str] = (),
+        pools: Mapping[str, int] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Cancelled | Refused:
+        """Takes a sale back, or the named units of it, and gives the money back. Needs a seller's or
+        admin's key."""
+        asked = {"seats": _listed(seats), "pools": pools or {}}
+        sent = {name: value for name, value in asked.items() if value not in ([], {})}
+        path = f"/v1/orders/{_part(order)}/cancel"
+        cancelled = replies.value(await self._make(path, sent, idempotency_key), Order)
         return cancelled if isinstance(cancelled, Refused) else Cancelled(cancelled)
+
+    async def orders_needing_a_person(self) -> list[Order]:
+        """Those of all events, oldest first; `trouble` says why. Needs an admin's key."""
+        return replies.only(await self._send("GET", "/v1/orders"), _Orders).orders
+
+    async def retry_order(self, order: str) -> Order | None:
+        """Tries again what an order needs a person for: the order as it is then, or None if there is
+        none. Needs an admin's key."""
+        return replies.found(await self._send("POST", f"/v1/orders/{_part(order)}/retry"), Order)
 
     # Buyers and the system
 

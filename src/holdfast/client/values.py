@@ -80,12 +80,13 @@ class Hold(msgspec.Struct, frozen=True):
 
 class Payment(msgspec.Struct, frozen=True):
     provider: str
-    id: str
+    id: str | None
+    """The provider's own, once he has told it."""
     state: str
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Units sold to one buyer."""
+    """Units sold to one buyer, or being paid for."""
 
     id: str
     event: str
@@ -103,7 +104,9 @@ class Order(msgspec.Struct, frozen=True):
     settlement: str | None = None
     """What became of it when its payment was authorized: in_time, same_units, other_seats..."""
     refunded: int = 0
+    """How much of what was paid was given back."""
     reason: str | None = None
+    """Why it was declined, or why there was nothing to sell."""
     trouble: str | None = None
     """Why a person has to look at it."""
 
@@ -169,13 +172,16 @@ class Confirmed(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """Not sold yet: the buyer must still do what `order.next_action` says."""
+    """Not sold yet: the buyer must still do what `order.next_action` says, or, where there is none,
+    the payment takes longer than he was kept waiting. It goes on by itself: look again."""
 
     order: Order
     replayed: bool = False
 
 
 class Cancelled(msgspec.Struct, frozen=True):
+    """What was asked for came back. Of a part, the order is what is left."""
+
     order: Order
 
 
