@@ -224,9 +224,7 @@ def test_every_caller_hears_what_the_table_says(world, name, caller):
     buyer = world.buyer()
     hold = world.hold(buyer)
     order = world.order(hold)["id"] if "{order}" in route.path else ""
-    path = route.path.format(
-        event=world.event, hold=hold["id"], order=order, provider="sandbox"
-    )
+    path = route.path.format(event=world.event, hold=hold["id"], order=order, provider="sandbox")
     body = BODIES[name](world, buyer, hold) if name in BODIES else None
     headers = headers_of(caller, world, buyer, hold)
     if route.method == "WEBSOCKET":

@@ -40,8 +40,8 @@ class Desk:
         """What happens elsewhere while a step is on its way, once."""
         self.till = self.process()
 
-    def process(self, **options: float) -> Till:
-        provider = SandboxProvider(self.bank, **options)
+    def process(self, remembers_seconds: float = 86_400) -> Till:
+        provider = SandboxProvider(self.bank, remembers_seconds=remembers_seconds)
         till = Till(self.shop, provider, PATIENCE, resume=False, trap=self._trap)
         self.till = till
         return till
@@ -65,6 +65,7 @@ class Desk:
         while True:
             try:
                 await stage(self)
+                await asyncio.gather(*self.till._tasks)  # what goes on after the answer
                 return
             except Crash:
                 await self.recovered()
@@ -84,10 +85,9 @@ class Desk:
     async def resumed(self) -> None:
         till = self.process()
         await till.resume()
-        done = await asyncio.gather(*till._driving.values(), return_exceptions=True)
-        for each in done:
-            if isinstance(each, BaseException):
-                raise each
+        for ended in await asyncio.gather(*till._tasks, return_exceptions=True):
+            if ended is not None:
+                raise ended
 
     async def unfinished(self) -> list[Order]:
         """Orders that somebody has to go on with, and that do not wait for the buyer."""

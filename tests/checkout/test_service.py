@@ -262,7 +262,7 @@ def test_what_the_buyer_must_still_do_is_told_and_ends_with_a_message(tmp_path):
 
 
 def message(order: str, **changes: Any) -> tuple[bytes, dict[str, str]]:
-    body = json.dumps({"reference": order, **changes}).encode()
+    body = json.dumps({"id": "msg_1", "reference": order, **changes}).encode()
     return body, {HEADER: sign(SECRET, body, int(time.time()))}
 
 

@@ -1,5 +1,7 @@
 """Orders over HTTP: buy what a hold holds, see an order, take it back, all of it or a part."""
 
+from functools import partial
+
 from holdfast.api import wire
 from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
 from holdfast.api.holds import opened, unknown
@@ -33,7 +35,8 @@ async def create(service: Service, call: Call) -> Reply:
     if method and (fault := service.till.fault(method)):
         raise Problem(422, "payment_unknown", fault)
     used_for = digest("order", asked.hold, method, asked.accept_other_seats)
-    await service.reservations.claim(key, used_for)
+    # Written while the order is opened; what it says is waited for before any money moves.
+    claim = service.reservations.begin(key, used_for)
     try:
         bought = await service.till.buy(
             asked.hold,
@@ -41,6 +44,7 @@ async def create(service: Service, call: Call) -> Reply:
             buyer=call.caller.buyer,
             other_seats=asked.accept_other_seats,
             key=key,
+            agreed=partial(service.reservations.claimed, claim, used_for),
         )
     except InProgress:
         detail = "the first of these calls is still running"
@@ -48,6 +52,7 @@ async def create(service: Service, call: Call) -> Reply:
     if bought.refused is not None:
         service.metrics.outcome(bought.refused)
         # What was refused made nothing: the key may be used for something else.
+        await service.reservations.claimed(claim, used_for)
         await service.reservations.free(key, used_for)
         if bought.refused.reason is Reason.UNKNOWN_EVENT:
             raise unknown(asked.hold)
@@ -111,7 +116,7 @@ async def see(service: Service, call: Call) -> Reply:
     order = await service.shop.order(id)
     if order is None or not _may_see(service, call, order):
         raise _unknown(id)
-    return reply(200, wire.order(order, inside=not call.caller.public))
+    return reply(200, wire.order(service.till.seen(order), inside=not call.caller.public))
 
 
 def _may_see(service: Service, call: Call, order: Order) -> bool:

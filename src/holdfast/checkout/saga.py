@@ -111,6 +111,7 @@ def next_step(order: Order) -> Step | None:
 
 UNTAKEN = (PaymentState.PENDING, PaymentState.AUTHORIZED)
 FREEABLE = (*UNTAKEN, PaymentState.CAPTURED)
+TAKEN = (PaymentState.CAPTURED, PaymentState.REFUNDED)
 
 Fenced = SettleOrder | StepOrder | CancelOrder
 Trap = Callable[[Step], AbstractAsyncContextManager[None]]
@@ -135,6 +136,9 @@ class Saga:
         self._driver = driver
         self._patience = patience
         self._trap = trap
+        self.told: asyncio.Future[Order] = asyncio.get_running_loop().create_future()
+        """The order as soon as there is something to say, for those who wait: when it is paid for,
+        which need not be written down first, or when it goes no further for now."""
         self._ids = IDS
         self._now = order.created_ms
         self._waited_ms = 0
@@ -142,12 +146,11 @@ class Saga:
     async def take_over(self, *, afresh: bool = False) -> None:
         """From now on it is ours; raises Overtaken if somebody was faster. `afresh`: as if nothing
         had been tried yet."""
-        tried = {"tried": 0} if afresh else {}
         await self._record(
             due_in_ms=self._patience.lease_ms,
             trouble=None if afresh else self.order.trouble,
             driver=self._driver,
-            **tried,
+            tried=0 if afresh else self.order.checkout.tried,
         )
 
     async def hand_over(self) -> None:
@@ -163,6 +166,7 @@ class Saga:
             except PaymentUnavailable as trouble:
                 await self._later(step, str(trouble))
                 going = False
+        self.tell(self.order)
         return self.order
 
     async def free_stray(self) -> None:
@@ -278,8 +282,15 @@ class Saga:
             # Sold, and the money will never come: the units go back.
             await self._cancel(f"the payment could not be taken: {no}")
             return True
+        # The provider has said so. Should we die before it is written, it is asked for again.
+        checkout = replace(self.order.checkout, payment=PaymentState.CAPTURED)
+        self.tell(replace(self.order, state=OrderState.CAPTURED, checkout=checkout))
         await self._record(OrderState.CAPTURED, payment=PaymentState.CAPTURED, tried=0)
         return True
+
+    def tell(self, order: Order) -> None:
+        if not self.told.done():
+            self.told.set_result(order)
 
     async def _cancel(self, trouble: str | None) -> None:
         order = self.order
@@ -299,6 +310,10 @@ class Saga:
         standing = None
         try:
             found = await self._ask(Step.FIND, self._provider.find(charge))
+            if found is not None and found.state in TAKEN and _refund(self.order) is not None:
+                # It was taken, and only not written down: then it is given back as what it is.
+                await self._record(standing=found, payment=PaymentState.CAPTURED)
+                return True
             if found is not None and found.state in FREEABLE:
                 standing = await self._ask(Step.VOID, self._provider.void(charge))
         except PaymentRefused as no:

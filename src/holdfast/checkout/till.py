@@ -11,6 +11,7 @@ a lease; then whichever process of the deployment finds it.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Self
 
 import msgspec
@@ -78,7 +79,8 @@ class Till:
         self._wait_seconds = wait_seconds
         self._trap = trap
         self._driver = shop.clerk.ids.new()
-        self._driving: dict[str, asyncio.Task[Order]] = {}
+        self._driving: dict[str, Saga] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._lease = Lease(shop.store, "checkout", self._driver)
         self._task: asyncio.Task[None] | None = None
 
@@ -92,9 +94,9 @@ class Till:
     async def __aexit__(self, *exc: object) -> None:
         """What is not finished is left to others, at once."""
         await end_task(self._task)
-        for task in list(self._driving.values()):
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._driving.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.provider is not None:
             await self.provider.close()
 
@@ -114,9 +116,11 @@ class Till:
         buyer: str | None = None,
         other_seats: bool = False,
         key: str | None = None,
+        agreed: Callable[[], Awaitable[None]] | None = None,
     ) -> Purchase:
         """Buys what a hold holds. Under a key it may be asked for again: it is one order, and one
-        payment. Raises InProgress while the first is still running."""
+        payment. Raises InProgress while the first is still running. `agreed` is waited for before
+        any money moves; if it raises, the order is called off."""
         event = event_of(hold)
         if event is None:
             return Purchase(refused=Refused(Reason.UNKNOWN_HOLD, hold))
@@ -137,6 +141,8 @@ class Till:
         if isinstance(outcome, Confirmed):
             return Purchase(outcome.order, replayed=replayed, now_ms=now)
         assert isinstance(outcome, Opened), outcome
+        if agreed is not None:
+            await self._agreed(agreed, outcome.order)
         if replayed:
             order = await self._again(outcome.order.id, now)
         else:
@@ -144,6 +150,14 @@ class Till:
         if next_step(order) is not None and order.checkout.driver not in ("", self._driver):
             raise InProgress(order.id)  # it was overtaken
         return Purchase(order, replayed=replayed, now_ms=now, until_ms=outcome.until_ms)
+
+    async def _agreed(self, agreed: Callable[[], Awaitable[None]], order: Order) -> None:
+        try:
+            await agreed()
+        except BaseException:
+            command = self._shop.clerk.cancel_order(order.event, order.id)
+            await self._submit(Step.CANCEL, command)
+            raise
 
     async def cancel(
         self,
@@ -163,7 +177,7 @@ class Till:
             return outcome
         assert isinstance(outcome, Cancelled), outcome
         if (running := self._driving.get(order)) is not None:
-            await asyncio.wait({running})  # it finds out that it was overtaken
+            await self._waited(running)  # it finds out that it was overtaken
         return Cancelled(await self.nudge(order) or outcome.order)
 
     async def nudge(self, id: str, *, retry: bool = False) -> Order | None:
@@ -191,8 +205,10 @@ class Till:
 
     async def _again(self, id: str, now: Millis) -> Order:
         """The order of a call that was here before."""
-        if id in self._driving:
-            raise InProgress(id)
+        if (running := self._driving.get(id)) is not None:
+            if not running.told.done():
+                raise InProgress(id)
+            return await running.told
         order = await self._shop.order(id)
         assert order is not None
         if next_step(order) is not None and order.checkout.driver and (order.due_ms or 0) > now:
@@ -207,44 +223,58 @@ class Till:
         shop = self._shop
         return Saga(order, shop.submit, self.provider, self._driver, self._patience, self._trap)
 
-    def _drive(
-        self, saga: Saga, *, take: bool = False, afresh: bool = False
-    ) -> "asyncio.Task[Order]":
-        id = saga.order.id
+    def _drive(self, saga: Saga, *, take: bool = False, afresh: bool = False) -> Saga:
+        """Goes on by itself from here."""
+        self._driving[saga.order.id] = saga
         task = asyncio.create_task(self._run(saga, take, afresh))
-        self._driving[id] = task
-        task.add_done_callback(lambda _: self._driving.pop(id, None))
-        return task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return saga
 
-    async def _run(self, saga: Saga, take: bool, afresh: bool) -> Order:
+    async def _run(self, saga: Saga, take: bool, afresh: bool) -> None:
         id = saga.order.id
         try:
             if take:
                 await saga.take_over(afresh=afresh)
-            return await saga.run()
+            await saga.run()
         except Overtaken:
-            return await self._shop.order(id) or saga.order
+            saga.tell(await self._shop.order(id) or saga.order)
         except asyncio.CancelledError:
             await self._left(saga)
             raise
+        except BaseException as trouble:
+            # Whoever waits hears of it; it is tried again when it is due.
+            if not saga.told.done():
+                saga.told.set_exception(trouble)
+                saga.told.exception()  # perhaps nobody waits
+            if not isinstance(trouble, Exception):
+                raise
+            log.warning("order %s could not be gone on with: %s", id, trouble)
+        finally:
+            self._driving.pop(id, None)
 
     async def _left(self, saga: Saga) -> None:
         """This process stops: nobody shall have to wait for the end of the lease."""
+        saga.tell(saga.order)
         try:
             await saga.hand_over()
         except (HoldfastError, Overtaken) as trouble:
             log.info("order %s was not handed over: %s", saga.order.id, trouble)
 
-    async def _waited(self, task: "asyncio.Task[Order]") -> Order:
-        """The order when it is finished, or as it stands when the caller has waited enough. That
-        he waits no longer changes nothing for the order."""
-        done, _ = await asyncio.wait({task}, timeout=self._wait_seconds)
-        if done:
-            return task.result()
-        id = next(id for id, running in self._driving.items() if running is task)
-        order = await self._shop.order(id)
-        assert order is not None
-        return order
+    async def _waited(self, saga: Saga) -> Order:
+        """The order when there is something to say, or as it stands when the caller has waited
+        enough. That he waits no longer changes nothing for the order."""
+        if not saga.told.done():
+            await asyncio.wait({saga.told}, timeout=self._wait_seconds)
+        return saga.told.result() if saga.told.done() else saga.order
+
+    def seen(self, order: Order) -> Order:
+        """The order, with what is about to be written down."""
+        running = self._driving.get(order.id)
+        if running is None or not running.told.done() or running.told.exception():
+            return order
+        told = running.told.result()
+        return told if told.version == order.version else order
 
     async def _keep_resuming(self) -> None:
         try:
@@ -273,8 +303,6 @@ class Till:
             return 0
         due = await self._shop.store.due_orders(room)
         begun = [self._drive(self._saga(order), take=True) for order in due if self._free(order)]
-        for task in begun:
-            task.add_done_callback(_said)
         return len(begun)
 
     def _free(self, order: Order) -> bool:
@@ -296,9 +324,3 @@ def make_till(shop: Holdfast, *, upkeep: bool = True) -> Till:
         resume=upkeep,
         wait_seconds=settings.checkout_wait_seconds,
     )
-
-
-def _said(task: "asyncio.Task[Order]") -> None:
-    """Nobody waits for these: what went wrong is said here, and tried again when it is due."""
-    if not task.cancelled() and (trouble := task.exception()) is not None:
-        log.warning("an order could not be gone on with: %s", trouble)

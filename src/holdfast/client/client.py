@@ -241,8 +241,8 @@ class Client:
         pools: Mapping[str, int] | None = None,
         idempotency_key: str | None = None,
     ) -> Cancelled | Refused:
-        """Takes a sale back, or the named units of it, and gives the money back. Needs a seller's or
-        admin's key."""
+        """Takes a sale back, or the named units of it, and gives the money back. Needs a seller's
+        or admin's key."""
         asked = {"seats": _listed(seats), "pools": pools or {}}
         sent = {name: value for name, value in asked.items() if value not in ([], {})}
         path = f"/v1/orders/{_part(order)}/cancel"
@@ -254,8 +254,8 @@ class Client:
         return replies.only(await self._send("GET", "/v1/orders"), _Orders).orders
 
     async def retry_order(self, order: str) -> Order | None:
-        """Tries again what an order needs a person for: the order as it is then, or None if there is
-        none. Needs an admin's key."""
+        """Tries again what an order needs a person for: the order as it is then, or None if there
+        is none. Needs an admin's key."""
         return replies.found(await self._send("POST", f"/v1/orders/{_part(order)}/retry"), Order)
 
     # Buyers and the system

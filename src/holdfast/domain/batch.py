@@ -270,8 +270,6 @@ class Needs:
                 self._add_settling(command)
             case StepOrder():
                 self.new_orders.add(command.order)
-                if command.payment is not None:
-                    self.payments.add(command.payment)
             case Sell():
                 self._add_ask(command)
                 self._add_order(command)
@@ -301,7 +299,6 @@ class Needs:
     def _add_settling(self, command: SettleOrder) -> None:
         self.holds.add(command.hold)
         self.new_orders.add(command.order)
-        self.payments.add(command.payment)
         if command.late:
             self.buyers.add(command.buyer)
             self.best = self.best or command.other_seats

@@ -33,7 +33,7 @@ from holdfast.domain.outcomes import (
 )
 from holdfast.domain.payments import PaymentState
 from holdfast.domain.picking import Basket, not_on_sale, over_cap, pick
-from holdfast.domain.selling import said, sold_hold, sold_seat
+from holdfast.domain.selling import sold_hold, sold_seat
 from holdfast.domain.shelf import Decision, Row, Shelf
 
 ANNOUNCED = {
@@ -97,8 +97,6 @@ def settle(shelf: Shelf, event: Event, command: SettleOrder, now: Millis) -> Dec
         return Decision(order)
     if order.checkout.last == command.id:
         return Decision(Confirmed(order) if order.sold else Settled(order))
-    if no := said(shelf, command.payment, order.id):
-        return Decision(no)
     hold = shelf.holds.get(command.hold)
     if hold is not None and hold.live(now):
         return _sold_in_time(shelf, order, hold, command, now)
@@ -230,8 +228,6 @@ def step(shelf: Shelf, event: Event, command: StepOrder, now: Millis) -> Decisio
         return Decision(order)
     if order.checkout.last == command.id:
         return Decision(Stepped(order))
-    if command.payment is not None and (no := said(shelf, command.payment, order.id)):
-        return Decision(no)
     stepped = replace(
         order,
         state=command.state or order.state,

@@ -195,12 +195,6 @@ def _paid_for(event: Event, shelf: Shelf, order: Order, part: Order) -> int:
     return worth(part) if whole == order.amount else order.amount * worth(part) // max(whole, 1)
 
 
-def said(shelf: Shelf, payment: str, order: str) -> Refused | None:
-    """One payment never pays for two orders."""
-    used = shelf.payments.get(payment)
-    return None if used in (None, order) else Refused(Reason.PAYMENT_USED, payment)
-
-
 def _said(shelf: Shelf, command: ConfirmHold | Sell) -> Confirmed | Refused | None:
     """What the ids say already: an order of that id, or another one paid by that payment."""
     if made := shelf.orders.get(command.order):

@@ -321,14 +321,21 @@ class Bench:
         rounds = ROUNDS if self._scale >= 1 else 1
         return await asyncio.to_thread(measured.measure, rounds)
 
+    async def checkout(self) -> Result:
+        """Hold, then order, over HTTP with the sandbox in process; and holds alone."""
+        self._progress("checkouts over HTTP")
+        measured = Http(self._url(), self._gate, self._folder, 5 * self._scale)
+        rounds = ROUNDS if self._scale >= 1 else 1
+        return await asyncio.to_thread(measured.checkouts, rounds)
+
 
 EMBEDDED = ("group_commit", "refusals", "processes", "hot_pool", "best_available")
 DATABASE = (
     *("baskets", "hot_pool", "group_commit", "refusals", "processes", "paced"),
     *("large_event", "best_available"),
 )
-EXTRA = ("long_log", "gate", "http")
-"""Only when asked for: by name, for one writes gigabytes and one needs wrk; by naming a gate."""
+EXTRA = ("long_log", "gate", "http", "checkout")
+"""Only when asked for: by name, for one writes gigabytes and two need wrk; by naming a gate."""
 
 
 def measurements(store: str | None, gate: str | None) -> tuple[str, ...]:

@@ -49,6 +49,35 @@ request = function()
   return wrk.format(nil, "{path}", nil, '{{"buyer":"r' .. n .. '","seats":["S-1-2"]}}')
 end
 """
+CHECKOUTS = """
+local n = 0
+local behind = {behind}
+wrk.method = "POST"
+wrk.headers["Authorization"] = "Bearer {key}"
+wrk.headers["Content-Type"] = "application/json"
+local function hold(k)
+  local seat = "S-" .. (math.floor((k - 1) / {row}) + 1) .. "-" .. ((k - 1) % {row} + 1)
+  local body = '{{"buyer":"b' .. k .. '","id":"h' .. k .. '","seats":["' .. seat .. '"]}}'
+  return wrk.format(nil, "{path}", nil, body)
+end
+local function order(k)
+  wrk.headers["Idempotency-Key"] = "{event}-" .. k
+  local body = '{{"hold":"{event}.h' .. k .. '","payment":{{"method":"sandbox:ok"}}}}'
+  local asked = wrk.format(nil, "/v1/orders", nil, body)
+  wrk.headers["Idempotency-Key"] = nil
+  return asked
+end
+-- Holds and orders in turns. An order follows its hold after a while: by then it was answered,
+-- whichever connection it came by.
+request = function()
+  n = n + 1
+  if n <= behind then return hold(n) end
+  local m = n - behind
+  if m % 2 == 1 then return order((m + 1) / 2) end
+  return hold(behind + m / 2)
+end
+"""
+BEHIND = 600
 EMPTY = """
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
@@ -106,6 +135,28 @@ class Http:
             **reading,
         }
 
+    def checkouts(self, rounds: int = ROUNDS) -> dict[str, Any]:  # ready for JSON
+        """Hold, then order, two requests each, with the sandbox in process; and holds alone."""
+        with self._served() as url:
+            turns = [self._checkout_turn(url) for _ in range(rounds)]
+        cost = statistics.median(holds.rate / (both.rate / 2) for holds, both in turns)
+        return {
+            "checkouts_per_second": round(statistics.median(both.rate / 2 for _, both in turns)),
+            "holds_per_second": round(statistics.median(holds.rate for holds, _ in turns)),
+            "a_checkout_costs_so_many_holds": round(cost, 2),
+            "p99_ms": round(statistics.median(both.p99_ms for _, both in turns), 1),
+            "not_as_expected": sum(holds.failed + both.failed for holds, both in turns),
+            "connections": CONNECTIONS,
+        }
+
+    def _checkout_turn(self, url: str) -> tuple[Run, Run]:
+        runs = []
+        for script in (HOLDS, CHECKOUTS):
+            event = f"http-{secrets.token_hex(6)}"
+            self._make(url, event, round(self._seconds * 40_000))
+            runs.append(self._run(url, script, f"/v1/events/{event}/holds", event=event))
+        return runs[0], runs[1]
+
     def _turn(self, empty: str, url: str, turn: int) -> dict[str, Run]:
         event = f"http-{secrets.token_hex(6)}"
         self._make(url, event, round(self._seconds * 40_000))
@@ -131,16 +182,19 @@ class Http:
             "holds_p99_ms_meanwhile": round(holds.p99_ms, 1),
         }
 
-    def _run(self, url: str, script: str, path: str, connections: int = CONNECTIONS) -> Run:
-        with self._started(url, script, path, connections) as wrk:
+    def _run(
+        self, url: str, script: str, path: str, connections: int = CONNECTIONS, event: str = ""
+    ) -> Run:
+        with self._started(url, script, path, connections, event) as wrk:
             return _read(wrk.communicate()[0])
 
     @contextmanager
     def _started(
-        self, url: str, script: str, path: str, connections: int
+        self, url: str, script: str, path: str, connections: int, event: str = ""
     ) -> Iterator["subprocess.Popen[str]"]:
         file = self._folder / f"{secrets.token_hex(6)}.lua"
-        file.write_text(script.format(key=self._key, path=path, row=ROW))
+        names = {"key": self._key, "path": path, "row": ROW, "event": event, "behind": BEHIND}
+        file.write_text(script.format(**names))
         assert self._wrk is not None
         options = ("-t1", f"-c{connections}", f"-d{self._seconds}", "--latency", "-s", str(file))
         wrk = subprocess.Popen(
@@ -169,6 +223,7 @@ class Http:
             "HOLDFAST_GATE": self._gate or "none",
             "HOLDFAST_ADMIN_KEY": self._key,
             "HOLDFAST_LOG_LEVEL": "error",
+            "HOLDFAST_PAYMENTS": "sandbox",
         }
         serve = subprocess.Popen(
             [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0"],

@@ -84,11 +84,19 @@ SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
 ) found;
 
 -- name: orders
-SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
-    SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
-           version, due_ms, trouble, checkout
-    FROM holdfast.orders WHERE event = $1 AND orders.id = asked.id FOR UPDATE
-) found;
+-- With the time after them, as `holds` has it.
+WITH locked AS MATERIALIZED (
+    SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
+        SELECT id, event, buyer, state, seats, pools, amount, currency, created_ms, hold, payment,
+               version, due_ms, trouble, checkout
+        FROM holdfast.orders WHERE event = $1 AND orders.id = asked.id FOR UPDATE
+    ) found
+)
+SELECT *, NULL::bigint FROM locked
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       CASE WHEN (SELECT count(*) FROM locked) >= 0
+            THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint END;
 
 -- name: peek_orders
 SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
@@ -98,10 +106,13 @@ SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
 ) found;
 
 -- name: records
-SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
+-- With the time: nothing is waited for here.
+SELECT found.*, NULL::bigint FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, digest, outcome, at_ms
     FROM holdfast.commands WHERE event = $1 AND commands.id = asked.id LIMIT 1
-) found;
+) found
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: payments
 SELECT payment, id FROM holdfast.orders
@@ -295,36 +306,16 @@ WITH counter AS (
 )
 SELECT seq FROM counter;
 
--- name: place
--- A batch that only places holds on seats, as nearly every batch of a crowd does: update_seat,
--- insert_hold and advance in one round trip. The counter still comes last, and moves only if every
--- seat was as it was decided on: its condition needs the others' counts first.
-WITH seats AS (
-    UPDATE holdfast.seats s
-    SET hold = n.hold, until_ms = n.until_ms, order_id = n.order_id, withdrawn = n.withdrawn
-    FROM unnest($11::text::text[], $12::text::bigint[], $13::text::text[], $14::text::boolean[],
-                $15::text::text[], $16::text::text[], $17::text::text[], $18::text::bigint[],
-                $19::text::text[])
-         AS n (hold, until_ms, order_id, withdrawn, event, id, was_hold, was_until_ms, was_order_id)
-    WHERE s.event = n.event AND s.id = n.id AND s.hold IS NOT DISTINCT FROM n.was_hold
-      AND s.until_ms = n.was_until_ms AND s.order_id IS NOT DISTINCT FROM n.was_order_id
-    RETURNING 1
-), holds AS (
-    INSERT INTO holdfast.holds (event, id, buyer, state, seats, pools, units, amount, currency,
-                                placed_ms, soft_ms, hard_ms, extensions, version, order_id, until_ms)
-    SELECT * FROM unnest($20::text::text[], $21::text::text[], $22::text::text[], $23::text::text[],
-                         $24::text::text[], $25::text::text[], $26::text::bigint[],
-                         $27::text::bigint[], $28::text::text[], $29::text::bigint[],
-                         $30::text::bigint[], $31::text::bigint[], $32::text::integer[],
-                         $33::text::integer[], $34::text::text[], $35::text::bigint[])
-    RETURNING 1
-), counter AS (
+-- name: together
+-- All writes of a batch, each as it stands in this file, and then `advance`, in one round trip. The
+-- counter still comes last, and moves only if each wrote as many rows as it should: its condition
+-- needs their counts first.
+WITH {writes},
+counter AS (
     UPDATE holdfast.counters
     SET seq = seq + $1, version = $2, capacity = capacity + $3, sold = sold + $4,
         revenue = revenue + $5
-    WHERE event = $6 AND version = $7
-      AND (SELECT count(*) FROM seats) = $36 AND (SELECT count(*) FROM holds) = $37
-    RETURNING event, seq
+    WHERE event = $6 AND version = $7 AND {as_expected} RETURNING event, seq
 ), log AS (
     INSERT INTO holdfast.log (event, seq, type, at_ms, data)
     SELECT counter.event, counter.seq - $1 + fact.nth, fact.type, $8, fact.data

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.domain.batch import Fetch, What
-from holdfast.domain.model import Hold, Millis
+from holdfast.domain.model import Millis
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Tally
 from holdfast.stores.houses import Reading
@@ -30,11 +30,17 @@ BY_KEYS: dict[What, tuple[str, Callable[[Row], Any]]] = {
     What.POOLS: ("pools", to_pool),
     What.PEEK_HOLDS: ("peek_holds", to_hold),
     What.DEAD_HOLDS: ("dead_holds", to_hold),
-    What.ORDERS: ("orders", to_order),
     What.PEEK_ORDERS: ("peek_orders", to_order),
-    What.RECORDS: ("records", to_record),
     What.PAYMENTS: ("payments", to_pair),
 }
+
+
+TIMED: dict[What, tuple[str, Callable[[Row], Any]]] = {
+    What.HOLDS: ("holds", to_hold),
+    What.ORDERS: ("orders", to_order),
+    What.RECORDS: ("records", to_record),
+}
+"""After their rows these tell the time, in a row of its own."""
 
 
 class Reader:
@@ -49,8 +55,11 @@ class Reader:
         told, self._now = self._now, None
         if want.what is What.NOW and told is not None:
             return [told]
-        if want.what is What.HOLDS:
-            return await self._holds(keys)
+        if found := TIMED.get(want.what):
+            query, to_value = found
+            *rows, clock = await self._rows(query, keys)
+            self._now = clock[-1]
+            return [to_value(row[:-1]) for row in rows]
         if found := BY_KEYS.get(want.what):
             query, to_value = found
             return [to_value(row) for row in await self._rows(query, keys)]
@@ -75,11 +84,6 @@ class Reader:
                 return await self._probe(keys)
             case _:
                 raise AssertionError(want)
-
-    async def _holds(self, keys: Sequence[str]) -> list[Hold]:
-        *rows, clock = await self._rows("holds", keys)
-        self._now = clock[-1]
-        return [to_hold(row[:-1]) for row in rows]
 
     async def house(self, reading: Reading) -> House:
         try:

@@ -1,6 +1,10 @@
 """Writes what a batch changed, inside its transaction: each query once, with a column an array."""
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any
 
 from holdfast.domain.audit import Corrections
 from holdfast.domain.model import Millis
@@ -16,12 +20,41 @@ ROWS_MAX = 10_000
 """In one statement: only a new event has more, and no statement may outlast its timeout."""
 
 
-PLACING = ["update_seat", "insert_hold"]
-"""The writes of a batch that only places holds on seats."""
+TOGETHER = frozenset(
+    {
+        *("update_seat", "insert_sold", "update_pool", "insert_claim", "update_claim"),
+        *("delete_claim", "insert_hold", "update_hold", "insert_order", "update_order"),
+        *("insert_record", "forget_records"),
+    }
+)
+"""What may be written in one statement. Its parts do not see what the others write, so none of them
+may build on another: an event that is made and moved on, a seat that is unsold and sold again."""
+UNCOUNTED = "forget_records"
+PLACEHOLDER = re.compile(r"\$(\d+)")
+ADVANCE_ARGS = 10
 
 
-def _short(writes: Sequence[Write]) -> bool:
-    return all(len(write.rows) <= ROWS_MAX for write in writes)
+def _may_go_together(writes: Sequence[Write]) -> bool:
+    return all(write.query in TOGETHER and len(write.rows) <= ROWS_MAX for write in writes)
+
+
+@cache
+def _together(queries: tuple[str, ...], lengths: tuple[int, ...]) -> str:
+    """One statement of these, which have so many arguments each, and then how many rows each has
+    to write."""
+    parts, expected = [], []
+    used = ADVANCE_ARGS
+    for query, length in zip(queries, lengths, strict=True):
+        shifted = PLACEHOLDER.sub(lambda found, by=used: f"${int(found[1]) + by}", SQL[query])  # type: ignore[misc]
+        parts.append(f"{query} AS ({shifted} RETURNING 1)")
+        used += length
+    for query in queries:
+        if query != UNCOUNTED:
+            used += 1
+            expected.append(f"(SELECT count(*) FROM {query}) = ${used}")
+    return SQL["together"].format(
+        writes=",\n".join(parts), as_expected=" AND ".join(expected) or "true"
+    )
 
 
 class Writer:
@@ -37,18 +70,23 @@ class Writer:
         facts = columns([(fact.type, rows.to_json(fact.data)) for fact in shelf.facts])
         facts = facts or ["{}", "{}"]
         moved = (*rows.advance(shelf), now, *facts)
-        if [write.query for write in writes] == PLACING and _short(writes):
-            seats, holds = (write.rows for write in writes)
-            counts = (len(seats), len(holds))
-            seq = await self._db.fetchval(
-                SQL["place"], *moved, *columns(seats), *columns(holds), *counts
-            )
+        if writes and _may_go_together(writes):
+            seq = await self._write_together(writes, moved)
         else:
             await self._run(writes)
             seq = await self._db.fetchval(SQL["advance"], *moved)
         if seq is None:
             raise StoreBusy("the event, or a guarded row, was changed meanwhile")
         return int(seq)
+
+    async def _write_together(self, writes: Sequence[Write], moved: Sequence[Any]) -> int | None:
+        parts = [columns(write.rows) for write in writes]
+        counts = [len(write.rows) for write in writes if write.query != UNCOUNTED]
+        queries = tuple([write.query for write in writes])
+        statement = _together(queries, tuple(map(len, parts)))
+        args = chain.from_iterable(parts)
+        seq: int | None = await self._db.fetchval(statement, *moved, *args, *counts)
+        return seq
 
     async def mend(self, event: str, fixes: Corrections) -> None:
         await self._run(rows.mending(event, fixes))
