@@ -230,7 +230,7 @@ def test_a_schema_of_the_future_is_one_line_and_exit_code_2(run, tmp_path):
 
 COMMANDS = [
     *([], ["demo"], ["serve"], ["worker"], ["stampede"], ["migrate"], ["check"], ["repair"]),
-    *(["bench"], ["events"], ["keys"]),
+    *(["bench"], ["events"], ["keys"], ["orders"], ["sandbox"]),
     *(["events", name] for name in ("list", "create", "show", "map", "open", "pause", "close")),
     *(["keys", name] for name in ("list", "create", "revoke")),
 ]
@@ -369,7 +369,7 @@ def test_what_only_a_person_can_decide_is_left_and_said(run, tmp_path, premiere)
     edit(
         tmp_path,
         "INSERT INTO orders SELECT event, id || 'X', 'u9', state, '[\"A-1-1\"]', '{}', 1, 0, "
-        "currency, created_ms, NULL, NULL FROM orders",
+        "currency, created_ms, NULL, NULL, version, due_ms, trouble, checkout FROM orders",
     )
     code, out, _ = run("repair", *STORE)
     assert code == 3

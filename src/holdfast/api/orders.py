@@ -20,6 +20,7 @@ CANCELLATION = Body(wire.Cancellation)
 HOLD_GONE = {Reason.EXPIRED: "hold_expired"}
 ENDED = ("confirmed", "released")
 """Why there was nothing to sell, though nothing was late."""
+LATER = {"Retry-After": "5"}
 LISTED_MAX = 1_000
 
 
@@ -76,6 +77,8 @@ async def _answered(service: Service, call: Call, bought: Purchase) -> Reply:
     if order.state is OrderState.PENDING:
         return await _unfinished(service, call, bought, order)
     reason = order.checkout.reason
+    if order.state is OrderState.VOIDED and order.checkout.settlement is None:
+        raise Problem(402, "declined", f"{reason}; the hold is still there", headers=headers)
     if order.state is OrderState.CANCELLED:
         detail = order.trouble or "the order was cancelled before it was paid for"
         raise Problem(402, "declined", f"{detail}; nothing was sold", headers=headers)
@@ -96,7 +99,7 @@ async def _unfinished(service: Service, call: Call, bought: Purchase, order: Ord
     await _keep_units(service, call, bought, order)
     if order.checkout.tried or order.trouble:
         detail = "the provider of payments does not answer; the hold is still there"
-        raise Problem(503, "payment_unavailable", detail, headers={"Retry-After": "5"})
+        raise Problem(503, "payment_unavailable", detail, headers=LATER)
     return reply(202, wire.order(order), REPLAYED if bought.replayed else None)
 
 
@@ -136,7 +139,7 @@ async def cancel(service: Service, call: Call) -> Reply:
             id, seats=tuple(asked.seats), pools=asked.pools, key=call.idempotency_key()
         )
     except PaymentError as trouble:
-        raise Problem(503, "payment_unavailable", str(trouble)) from None
+        raise Problem(503, "payment_unavailable", str(trouble), headers=LATER) from None
     service.metrics.outcome(outcome)
     if isinstance(outcome, Refused):
         if outcome.reason in (Reason.UNKNOWN_EVENT, Reason.UNKNOWN_ORDER):
@@ -153,7 +156,10 @@ async def needing_a_person(service: Service, call: Call) -> Reply:
 
 async def retry(service: Service, call: Call) -> Reply:
     id = call.params["order"]
-    order = await service.till.nudge(id, retry=True)
+    try:
+        order = await service.till.nudge(id, retry=True)
+    except PaymentError as trouble:
+        raise Problem(503, "payment_unavailable", str(trouble), headers=LATER) from None
     if order is None:
         raise _unknown(id)
     return reply(200, wire.order(order, inside=True))
@@ -231,6 +237,6 @@ ROUTES = [
         operation="retryOrder",
         summary="Try again what an order needs a person for",
         answers={200: wire.Order},
-        reasons={404: ("unknown_order",)},
+        reasons={404: ("unknown_order",), 503: ("payment_unavailable",)},
     ),
 ]

@@ -159,7 +159,7 @@ class Saga:
 
     async def run(self) -> Order:
         """Takes step after step. What cannot be done now is written down to be done later."""
-        going = True
+        going = not await self._anothers()
         while going and (step := next_step(self.order)) is not None:
             try:
                 going = await self._take(step)
@@ -168,6 +168,14 @@ class Saga:
                 going = False
         self.tell(self.order)
         return self.order
+
+    async def _anothers(self) -> bool:
+        """Whether another provider has its money: then no word of this one's means anything."""
+        whose = self.order.checkout.method.partition(":")[0]
+        if whose == self._provider.name:
+            return False
+        await self._stuck(f"it is paid by {whose}, and payments are {self._provider.name} here")
+        return True
 
     async def free_stray(self) -> None:
         """Of an order that has ended without a sale nothing may be set aside. An ask that was

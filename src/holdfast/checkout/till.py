@@ -190,7 +190,7 @@ class Till:
         if id in self._driving:
             return await self._waited(self._driving[id])
         if next_step(order) is None:
-            if order.state in STRAYS and order.checkout.method:
+            if order.state in STRAYS and order.checkout.method.startswith(self.provider.name):
                 await self._saga(order).free_stray()
             return order
         if order.trouble is not None and not retry:
@@ -265,8 +265,13 @@ class Till:
         """The order when there is something to say, or as it stands when the caller has waited
         enough. That he waits no longer changes nothing for the order."""
         if not saga.told.done():
-            await asyncio.wait({saga.told}, timeout=self._wait_seconds)
-        return saga.told.result() if saga.told.done() else saga.order
+            loop = asyncio.get_running_loop()
+            enough = loop.call_later(self._wait_seconds, lambda: saga.tell(saga.order))
+            try:
+                return await asyncio.shield(saga.told)
+            finally:
+                enough.cancel()
+        return saga.told.result()
 
     def seen(self, order: Order) -> Order:
         """The order, with what is about to be written down."""

@@ -295,7 +295,12 @@ UNTOLD = (
     *(OrderState.PENDING, OrderState.AUTHORIZED, OrderState.DECLINED),
     *(OrderState.VOIDED, OrderState.REFUNDED),
 )
-"""Orders that never had anything."""
+
+
+def _never_sold(order: Order) -> bool:
+    """It never had anything: the log need not know of it."""
+    called_off = order.checkout.method and order.checkout.settlement is None
+    return order.state in UNTOLD or bool(order.state is OrderState.CANCELLED and called_off)
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -355,9 +360,9 @@ class LogAudit:
             self._move(entry, told.seats, (hold,), None)
 
     def _cancelled(self, entry: Entry, order: str, told: Told) -> None:
-        """All of an order came back, or part of it, or it was called off before it had anything."""
+        """All of an order came back, or part of it."""
+        self._move(entry, told.seats, (order,), None)
         if (was := self.orders.get(order)) is not None:
-            self._move(entry, told.seats, (order,), None)
             seats = tuple(id for id in was.seats if id not in told.seats)
             pools = {id: n - told.pools.get(id, 0) for id, n in was.pools.items()}
             pools = {id: n for id, n in pools.items() if n}
@@ -387,7 +392,7 @@ class LogAudit:
             ("order", census.orders, self.orders),
         ):
             for row in rows:
-                if isinstance(row, Order) and row.state in UNTOLD:
+                if isinstance(row, Order) and _never_sold(row):
                     continue
                 self._compare(f"{kind} {row.id or '(without an id)'}", told.pop(row.id, None), row)
             for id, left in told.items():

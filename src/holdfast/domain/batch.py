@@ -120,7 +120,8 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
     if decision.rows:
         shelf.take(decision)
         if command.digest or not isinstance(command, MAKERS):
-            shelf.record(Record(command.id, command.digest, decision.outcome, now))
+            outcome = decision.recorded or decision.outcome
+            shelf.record(Record(command.id, command.digest, outcome, now))
     holders = _holders(shelf, decision.outcome)
     return Answer(decision.outcome, now_ms=now, decided_ms=now, holders=holders)
 

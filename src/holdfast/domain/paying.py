@@ -11,6 +11,7 @@ from holdfast.domain.commands import OpenOrder, Sell, SettleOrder, StepOrder
 from holdfast.domain.facts import Fact
 from holdfast.domain.holding import fenced, rewritten
 from holdfast.domain.model import (
+    NO_CHECKOUT,
     Ask,
     Best,
     Checkout,
@@ -86,7 +87,10 @@ def open_order(shelf: Shelf, event: Event, command: OpenOrder, now: Millis) -> D
         hold = replace(hold, state=HoldState.PAYING, version=hold.version + 1)
         rows += [hold, *rewritten(shelf, hold)]
         announced = [facts.of_hold(facts.HOLD_PAYING, hold)]
-    return Decision(Opened(order, hold.hard_ms), rows, announced)
+    # Whoever asks again looks the order up: how it stands then is what he wants to know.
+    slim = replace(order, seats=(), pools={}, checkout=NO_CHECKOUT)
+    recorded = Opened(slim, hold.hard_ms)
+    return Decision(Opened(order, hold.hard_ms), rows, announced, recorded)
 
 
 def settle(shelf: Shelf, event: Event, command: SettleOrder, now: Millis) -> Decision:

@@ -133,9 +133,10 @@ def cancel(shelf: Shelf, event: Event, command: CancelOrder, now: Millis) -> Dec
 
 
 def _called_off(order: Order, now: Millis) -> Decision:
-    """Nothing is sold yet; what may have been set aside is freed by whoever goes on with it."""
+    """Nothing is sold yet, so nothing is announced; what may have been set aside is freed by
+    whoever goes on with it."""
     off = replace(order, state=OrderState.CANCELLED, version=order.version + 1, due_ms=now)
-    return Decision(Cancelled(off), [off], [facts.of_order(facts.ORDER_CANCELLED, off)])
+    return Decision(Cancelled(off), [off])
 
 
 def _returned(order: Order, command: CancelOrder) -> Order | Refused:

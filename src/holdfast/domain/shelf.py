@@ -43,6 +43,8 @@ class Decision(msgspec.Struct, frozen=True):
     outcome: Outcome
     rows: Sequence[Row] = ()
     facts: Sequence[Fact] = ()
+    recorded: Outcome | None = None
+    """What is remembered for a repetition, where that is less than the answer."""
     capacity: int = 0
     sold: int = 0
     revenue: int = 0
