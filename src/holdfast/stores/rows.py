@@ -332,15 +332,19 @@ def _hold_changes(shelf: Shelf) -> Iterator[Write]:
 
 def _order_changes(shelf: Shelf) -> Iterator[Write]:
     event = shelf.event_id
-    new, moved = [], []
+    new, moved, smaller = [], [], []
     for was, order in shelf.orders.changes():
-        units = (to_json(order.seats), to_json(order.pools), order.units, order.amount)
+        state = (order.state.value, order.payment)
         course = (order.version, order.due_ms, order.trouble, to_json(order.checkout))
+        if was is not None and was.seats == order.seats and was.pools == order.pools:
+            moved.append((*state, *course, event, order.id, was.version))
+            continue
+        units = (to_json(order.seats), to_json(order.pools), order.units, order.amount)
         if was is None:
-            what = (event, order.id, order.buyer, order.state.value, *units, order.currency)
+            what = (event, order.id, order.buyer, state[0], *units, order.currency)
             new.append((*what, order.created_ms, order.hold, order.payment, *course))
         else:
-            state = (order.state.value, order.payment)
-            moved.append((*state, *units, *course, event, order.id, was.version))
+            smaller.append((*state, *units, *course, event, order.id, was.version))
     yield Write("insert_order", new)
     yield Write("update_order", moved, True)
+    yield Write("update_order_units", smaller, True)

@@ -268,6 +268,23 @@ VALUES {rows};
 UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
     state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
     payment TEXT CHARACTER SET utf8mb4 PATH '$[1]',
+    version BIGINT PATH '$[2]',
+    due_ms BIGINT PATH '$[3]',
+    trouble MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$[4]',
+    checkout MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$[5]',
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]',
+    id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$[7]',
+    was_version BIGINT PATH '$[8]'
+)) AS n STRAIGHT_JOIN holdfast_orders o FORCE INDEX (PRIMARY)
+    ON o.event = n.event AND o.id = n.id AND o.version = n.was_version
+SET o.state = n.state, o.payment = n.payment, o.version = n.version, o.due_ms = n.due_ms,
+    o.trouble = n.trouble, o.checkout = n.checkout;
+
+-- name: update_order_units
+-- The same, where it has other units since.
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    state VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    payment TEXT CHARACTER SET utf8mb4 PATH '$[1]',
     seats MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$[2]',
     pools MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$[3]',
     units BIGINT PATH '$[4]',

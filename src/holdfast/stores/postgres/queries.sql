@@ -263,6 +263,16 @@ SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::t
 -- name: update_order
 -- The fence: whoever acts on an older version of the order changes no row.
 UPDATE holdfast.orders o
+SET state = n.state, payment = n.payment, version = n.version, due_ms = n.due_ms,
+    trouble = n.trouble, checkout = n.checkout
+FROM unnest($1::text::text[], $2::text::text[], $3::text::bigint[], $4::text::bigint[], $5::text::text[],
+            $6::text::text[], $7::text::text[], $8::text::text[], $9::text::bigint[])
+     AS n (state, payment, version, due_ms, trouble, checkout, event, id, was_version)
+WHERE o.event = n.event AND o.id = n.id AND o.version = n.was_version;
+
+-- name: update_order_units
+-- The same, where it has other units since.
+UPDATE holdfast.orders o
 SET state = n.state, payment = n.payment, seats = n.seats, pools = n.pools, units = n.units,
     amount = n.amount, version = n.version, due_ms = n.due_ms, trouble = n.trouble,
     checkout = n.checkout

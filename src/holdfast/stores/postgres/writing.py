@@ -24,7 +24,7 @@ TOGETHER = frozenset(
     {
         *("update_seat", "insert_sold", "update_pool", "insert_claim", "update_claim"),
         *("delete_claim", "insert_hold", "update_hold", "insert_order", "update_order"),
-        *("insert_record", "forget_records"),
+        *("update_order_units", "insert_record", "forget_records"),
     }
 )
 """What may be written in one statement. Its parts do not see what the others write, so none of them

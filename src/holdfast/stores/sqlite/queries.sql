@@ -126,6 +126,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_order
 -- The fence: whoever acts on an older version of the order changes no row.
+UPDATE orders SET state = ?, payment = ?, version = ?, due_ms = ?, trouble = ?, checkout = ?
+WHERE event = ? AND id = ? AND version = ?;
+
+-- name: update_order_units
+-- The same, where it has other units since.
 UPDATE orders SET state = ?, payment = ?, seats = ?, pools = ?, units = ?, amount = ?, version = ?,
                   due_ms = ?, trouble = ?, checkout = ?
 WHERE event = ? AND id = ? AND version = ?;
