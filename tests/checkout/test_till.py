@@ -1,0 +1,259 @@
+"""Who goes on with an order, and when a person has to."""
+
+import asyncio
+
+import pytest
+
+from holdfast.checkout.payments.sandbox import SandboxProvider
+from holdfast.checkout.saga import Overtaken, Saga, Step
+from holdfast.checkout.till import InProgress, Till
+from holdfast.domain.model import OrderState
+from holdfast.domain.outcomes import Reason
+from holdfast.domain.payments import PaymentState
+from tests.checkout.desk import LEASE_MS, PATIENCE, Crash, Desk
+from tests.contract.helpers import E1, held, on_sale
+
+HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
+
+
+async def a_hold(desk: Desk) -> str:
+    await on_sale(desk.shop)
+    return (await held(desk.shop)).id
+
+
+def point(desk: Desk, step: Step, side: str) -> int:
+    """Where the next process dies."""
+    return (
+        len(desk.steps)
+        + {
+            (Step.AUTHORIZE, "before"): 2,
+            (Step.AUTHORIZE, "after"): 3,
+        }[step, side]
+    )
+
+
+async def test_who_comes_later_than_the_provider_remembers_looks_first(quick_desk):
+    """Else a payment that was made and forgotten would be made again."""
+    desk = quick_desk
+    hold = await a_hold(desk)
+    desk.crash_at = {point(desk, Step.AUTHORIZE, "after")}
+    with pytest.raises(Crash):
+        await desk.till.buy(hold, "sandbox:ok", key="key:k")
+    (order,) = await desk.orders()
+    assert order.state is OrderState.PENDING
+    desk.clock.advance(DAY_MS)
+    desk.steps.clear()
+    desk.crash_at = set()
+    await desk.resumed()
+    asked = [step for step, side in desk.steps if side == "before"]
+    assert Step.FIND in asked
+    assert Step.AUTHORIZE not in asked
+    assert desk.bank.tally.authorizations == 1
+    await desk.books_balance()
+
+
+async def test_while_it_is_surely_remembered_it_is_only_asked_for_again(quick_desk):
+    """The control of the test above."""
+    desk = quick_desk
+    hold = await a_hold(desk)
+    desk.crash_at = {point(desk, Step.AUTHORIZE, "after")}
+    with pytest.raises(Crash):
+        await desk.till.buy(hold, "sandbox:ok", key="key:k")
+    desk.clock.advance(LEASE_MS + 1)
+    desk.steps.clear()
+    desk.crash_at = set()
+    await desk.resumed()
+    asked = [step for step, side in desk.steps if side == "before"]
+    assert asked[:2] == [Step.RECORD, Step.AUTHORIZE]
+    assert Step.FIND not in asked
+    assert desk.bank.tally.authorizations == 1
+
+
+async def test_a_refund_that_nobody_wrote_down_is_not_made_twice(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    bought = await desk.till.buy(hold, "sandbox:ok", key="key:k")
+    await asyncio.gather(*desk.till._tasks)
+    assert bought.order is not None
+    before = len(desk.steps)
+    # cancel, take over, refund, and then dead
+    desk.crash_at = {before + 5}
+    with pytest.raises(Crash):
+        await desk.till.cancel(bought.order.id)
+    assert desk.steps[-1] == (Step.REFUND, "after")
+    desk.crash_at = set()
+    desk.clock.advance(2 * DAY_MS)
+    desk.steps.clear()
+    await desk.resumed()
+    assert Step.REFUND not in [step for step, _ in desk.steps]
+    assert desk.bank.tally.refunds == 1
+    await desk.books_balance()
+
+
+async def test_nobody_goes_on_while_somebody_is_at_it(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    desk.crash_at = {point(desk, Step.AUTHORIZE, "before")}
+    with pytest.raises(Crash):
+        await desk.till.buy(hold, "sandbox:ok", key="key:k")
+    other = desk.process()
+    desk.clock.advance(LEASE_MS - 1)
+    assert await other.resume() == 0
+    with pytest.raises(InProgress):
+        await other.buy(hold, "sandbox:ok", key="key:k")
+    desk.clock.advance(1)
+    bought = await other.buy(hold, "sandbox:ok", key="key:k")
+    assert bought.replayed
+    assert bought.order is not None
+    assert bought.order.sold
+
+
+async def test_whoever_was_overtaken_changes_nothing(desk):
+    """Two processes with the same order in hand: the fence lets one of them on."""
+    hold = await a_hold(desk)
+    bought = await desk.till.buy(hold, "sandbox:3ds", key="key:k")
+    order = bought.order
+    assert order is not None
+    provider = SandboxProvider(desk.bank)
+    first = Saga(order, desk.shop.submit, provider, "first", PATIENCE)
+    second = Saga(order, desk.shop.submit, provider, "second", PATIENCE)
+    desk.bank.act(order.id, True)
+    await first.take_over()
+    with pytest.raises(Overtaken):
+        await second.take_over()
+    with pytest.raises(Overtaken):
+        await second.run()
+    await first.run()
+    (order,) = await desk.orders()
+    assert (order.state, order.checkout.driver) == (OrderState.CAPTURED, "first")
+    await desk.books_balance()
+
+
+async def test_who_stops_hands_over_at_once(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    till = desk.process()
+    asked = asyncio.Event()
+
+    async def on_its_way(desk: Desk) -> None:
+        asked.set()
+
+    desk.meanwhile[Step.AUTHORIZE] = on_its_way
+    async with till:
+        buying = asyncio.create_task(till.buy(hold, "sandbox:slow:5", key="key:k"))
+        await asked.wait()
+    await asyncio.gather(buying, return_exceptions=True)
+    (order,) = await desk.orders()
+    assert (order.state, order.due_ms) == (OrderState.PENDING, desk.clock())
+    desk.clock.advance(6_000)
+    await desk.resumed()
+    (order,) = await desk.orders()
+    assert order.state is OrderState.CAPTURED
+    assert desk.bank.tally.authorizations == 1
+
+
+async def test_a_provider_that_stays_away_is_a_matter_for_a_person_who_can_try_again(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    desk.bank.authorize, works = down, desk.bank.authorize
+    bought = await desk.till.buy(hold, "sandbox:ok", key="key:k")
+    assert bought.order is not None
+    assert (bought.order.state, bought.order.checkout.tried) == (OrderState.PENDING, 1)
+    for _ in range(70):
+        desk.clock.advance(61_000)
+        await desk.resumed()
+    (order,) = await desk.shop.store.troubled_orders(10)
+    assert order.trouble is not None
+    assert order.trouble.startswith("authorize: ")
+    assert order.due_ms is None
+    # Nobody tries any more, until a person says so.
+    assert await desk.till.nudge(order.id) == order
+    desk.bank.authorize = works
+    retried = await desk.till.nudge(order.id, retry=True)
+    await asyncio.gather(*desk.till._tasks)
+    assert retried is not None
+    assert retried.checkout.settlement == "same_units", "it was late by then"
+    assert await desk.shop.store.troubled_orders(10) == []
+    await desk.books_balance()
+
+
+def down(charge: object) -> None:
+    from holdfast.errors import PaymentUnavailable
+
+    raise PaymentUnavailable("no route to the bank\nat all")
+
+
+async def test_the_money_of_another_provider_is_not_touched(quick_desk):
+    """The deployment has changed its provider: what the new one does not know was not voided."""
+    desk = quick_desk
+    hold = await a_hold(desk)
+    bought = await desk.till.buy(hold, "sandbox:3ds", key="key:k")
+    assert bought.order is not None
+    provider = SandboxProvider(desk.bank)
+    provider.name = "other"
+    till = Till(desk.shop, provider, PATIENCE, resume=False)
+    await till.nudge(bought.order.id)
+    (order,) = await desk.orders()
+    assert order.state is OrderState.PENDING
+    assert order.trouble == "it is paid by sandbox, and payments are other here"
+
+
+async def test_money_that_came_after_the_end_is_freed(quick_desk):
+    """An ask that was thought lost reaches the provider when the order is over."""
+    desk = quick_desk
+    hold = await a_hold(desk)
+    bought = await desk.till.buy(hold, "sandbox:3ds", key="key:k")
+    assert bought.order is not None
+    id = bought.order.id
+    await desk.till.cancel(id)
+    assert desk.bank.find(id).state is PaymentState.VOIDED
+    payment = desk.bank._payments[id]
+    payment.state = PaymentState.AUTHORIZED
+    desk.bank.tally.authorized += payment.amount
+    desk.bank.tally.authorizations += 1
+    await desk.till.nudge(id)
+    assert desk.bank.find(id).state is PaymentState.VOIDED
+    await desk.books_balance()
+
+
+async def test_what_is_not_agreed_to_is_called_off_before_any_money_moves(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+
+    async def no() -> None:
+        raise PermissionError
+
+    with pytest.raises(PermissionError):
+        await desk.till.buy(hold, "sandbox:ok", key="key:k", agreed=no)
+    await desk.recovered()
+    (order,) = await desk.orders()
+    assert order.state is OrderState.CANCELLED
+    assert desk.bank.tally.authorizations == 0
+    types = [entry.type for entry in await desk.shop.log(E1)]
+    assert "order.cancelled" not in types, "nothing was sold, so nothing came back"
+    await desk.books_balance()
+
+
+@pytest.mark.parametrize("method", ["", "stripe:pm_card_visa", "cash", "sandbox:nothing"])
+async def test_a_method_that_is_none_is_told_before_anything_begins(quick_desk, method):
+    assert quick_desk.till.fault(method)
+    assert quick_desk.till.fault("sandbox:ok") is None
+
+
+async def test_what_costs_something_needs_a_method_and_what_is_free_needs_none(desk):
+    await on_sale(desk.shop, prices={"gold": 0, "silver": 1, "floor": 1, "stand": 1})
+    free = await held(desk.shop, seats=["A-1-1"])
+    costly = await held(desk.shop, "bob", seats=["B-1-1"])
+    bought = await desk.till.buy(free.id, key="key:a")
+    assert bought.order is not None
+    assert (bought.order.state, bought.order.payment) == (OrderState.CONFIRMED, None)
+    again = await desk.till.buy(free.id, key="key:a")
+    assert (again.order, again.replayed) == (bought.order, True)
+    refused = (await desk.till.buy(costly.id, key="key:b")).refused
+    assert refused is not None
+    assert refused.reason is Reason.PAYMENT_REQUIRED
+    unknown = (await desk.till.buy("nothing", key="key:c")).refused
+    assert unknown is not None
+    assert unknown.reason is Reason.UNKNOWN_HOLD
+    await desk.books_balance()
