@@ -3,6 +3,9 @@
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 STAMP := .venv/.installed
+# Hundreds of short-lived processes are started by the tests: compiled anew each time, each would
+# take half as long again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup services run test check soak bench lock clean

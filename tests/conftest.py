@@ -1,5 +1,6 @@
 """One clock that tests set, and one fixture over every store: each test runs on all of them."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -17,6 +18,8 @@ from tests.servers import MariaDB, MissingServer, Postgres, Redis, own_server, r
 
 if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
+
+    from tests.fresh import Lines
 
 T = TypeVar("T")
 
@@ -39,41 +42,46 @@ class Clock:
         self.now_ms = at_ms
 
 
-def make_memory(folder: Path, clock: Clock) -> Store:
+def make_memory(folder: Path, clock: Clock, lines: "Lines | None" = None) -> Store:
     return make_store(Settings(store="memory://"), clock)
 
 
-def make_sqlite(folder: Path, clock: Clock) -> Store:
+def make_sqlite(folder: Path, clock: Clock, lines: "Lines | None" = None) -> Store:
     # NORMAL: a test has no power to lose, and a flush is the slowest thing a laptop's disk does.
     url = f"sqlite:///{folder / 'shop.db'}"
     return make_store(Settings(store=url, sqlite_synchronous="NORMAL"), clock)
 
 
-def make_postgres(folder: Path, clock: Clock) -> Store:
+def make_postgres(folder: Path, clock: Clock, lines: "Lines | None" = None) -> Store:
     from tests.fresh import FreshPostgres
 
     # One server for all tests of a worker. It has no power to lose either.
     server = running(Postgres, fsync="off", full_page_writes="off")
-    return FreshPostgres(server.url, Settings(store=server.url), clock)
+    return FreshPostgres(server.url, Settings(store=server.url), clock, lines)
 
 
-def make_mysql(folder: Path, clock: Clock) -> Store:
+def make_mysql(folder: Path, clock: Clock, lines: "Lines | None" = None) -> Store:
     from tests.fresh import FreshMysql
 
     server = running(MariaDB, innodb_flush_log_at_trx_commit="0", innodb_doublewrite="OFF")
-    return FreshMysql(server.url, Settings(store=server.url), clock)
+    return FreshMysql(server.url, Settings(store=server.url), clock, lines)
 
 
-STORES: dict[str, Callable[[Path, Clock], Store]] = {
+STORES: dict[str, Callable[..., Store]] = {
     "memory": make_memory,
     "sqlite": make_sqlite,
     "postgres": make_postgres,
     "mysql": make_mysql,
 }
 SERVERS = ("postgres", "mysql")
-EVERY_STORE = [
-    pytest.param(name, marks=pytest.mark.service if name in SERVERS else ()) for name in STORES
-]
+
+
+def marks(store: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Of a test that runs on that store."""
+    return (pytest.mark.service,) if store in SERVERS else ()
+
+
+EVERY_STORE = [pytest.param(name, marks=marks(name)) for name in STORES]
 
 
 def needed(make: Callable[[], T]) -> T:
@@ -92,9 +100,14 @@ def pytest_collection_modifyitems(config, items) -> None:
     left: list[pytest.Item] = []
     for item in items:
         mark = item.get_closest_marker("policies")
-        setup = item.callspec.params.get("setup") if mark and hasattr(item, "callspec") else None
-        (left if setup and setup.policy not in mark.args else kept).append(item)
-    items[:] = kept
+        setup = item.callspec.params.get("setup") if hasattr(item, "callspec") else None
+        (left if mark and setup and setup.policy not in mark.args else kept).append(item)
+        if setup and item.path.parent.name == "contract":
+            # Handed out by the hundred: one by one, pytest-xdist looks through all that it has
+            # handed out before, each time.
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{setup}"))
+    # The longest first, so that no worker is left alone with one of them in the end.
+    items[:] = sorted(kept, key=lambda item: item.path.parent.name != "simulation")
     config.hook.pytest_deselected(items=left)
 
 
@@ -159,10 +172,37 @@ def setup(request) -> Setup:
     return chosen
 
 
+@pytest.fixture(scope="session")
+async def lines():
+    """Open connections to the servers, which the stores of a worker's tests hand on."""
+    from tests.fresh import Lines
+
+    kept = Lines()
+    yield kept
+    await kept.close()
+
+
+@pytest.fixture(scope="session")
+async def empty_file(tmp_path_factory) -> Path:
+    """A SQLite file with nothing in it but the schema."""
+    folder = tmp_path_factory.mktemp("empty")
+    store = make_sqlite(folder, Clock())
+    await store.open()
+    await store.close()
+    return Path(folder / "shop.db")
+
+
 @pytest.fixture
-def store(setup, tmp_path, clock) -> Store:
+def store(request, setup, clock) -> Store:
     """Made, not opened: `shop` opens it."""
-    return needed(lambda: STORES[setup.store](tmp_path, clock))
+    # Asked for only where they are used: thousands of tests need neither folder nor server.
+    folder, lines = Path(), None
+    if setup.store == "sqlite":
+        folder = request.getfixturevalue("tmp_path")
+        shutil.copyfile(request.getfixturevalue("empty_file"), folder / "shop.db")
+    elif setup.store in SERVERS:
+        lines = request.getfixturevalue("lines")
+    return needed(lambda: STORES[setup.store](folder, clock, lines))
 
 
 def make_gate(name: str, clock: Clock) -> Gate | None:

@@ -45,6 +45,24 @@ class Server:
     def answers(self) -> bool:
         raise NotImplementedError
 
+    def initialize(self, data: Path) -> None:
+        """Makes a data folder there."""
+        raise NotImplementedError
+
+    def make_data(self) -> None:
+        """A data folder, unless there is one: a copy of the first that this worker made, which
+        takes a tenth of the time of making one."""
+        data = self.folder / "data"
+        if data.exists():
+            return
+        kind = type(self)
+        if kind not in _pristine:
+            with contextlib.ExitStack() as stack:
+                first = stack.enter_context(server_folder()) / "data"
+                self.initialize(first)
+                _pristine[kind] = (stack.pop_all(), first)
+        run(["cp", "-a", str(_pristine[kind][1]), str(data)])
+
     def start(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -108,15 +126,16 @@ class Postgres(Server):
         super().__init__(folder, **settings)
         self.bin = postgres_bin()
         self.version = output([str(self.bin / "postgres"), "--version"]).split()[-1]
-        data = self.folder / "data"
-        if not data.exists():
-            run(
-                [
-                    str(self.bin / "initdb"),
-                    *("-D", str(data), "-U", "holdfast", "-A", "trust", "-E", "UTF8"),
-                    *("--no-sync", "--no-instructions", "--locale=C"),
-                ]
-            )
+        self.make_data()
+
+    def initialize(self, data: Path) -> None:
+        run(
+            [
+                str(self.bin / "initdb"),
+                *("-D", str(data), "-U", "holdfast", "-A", "trust", "-E", "UTF8"),
+                *("--no-sync", "--no-instructions", "--locale=C"),
+            ]
+        )
 
     @property
     def url(self) -> str:
@@ -163,17 +182,18 @@ class MariaDB(Server):
         super().__init__(folder, **settings)
         self.program = found_program("mariadbd", "MariaDB: apt-get install mariadb-server")
         self.version = output([self.program, "--version"]).split()[2]
-        data = self.folder / "data"
-        if not data.exists():
-            install = found_program("mariadb-install-db", "MariaDB: apt-get install mariadb-server")
-            run(
-                [
-                    *(install, "--no-defaults", f"--datadir={data}", "--skip-test-db"),
-                    *("--auth-root-authentication-method=normal", "--skip-name-resolve"),
-                    *("--innodb-log-file-size=48M", f"--tmpdir={self.folder}"),
-                ]
-            )
+        self.make_data()
         (self.folder / "init.sql").write_text("CREATE DATABASE IF NOT EXISTS holdfast;\n")
+
+    def initialize(self, data: Path) -> None:
+        install = found_program("mariadb-install-db", "MariaDB: apt-get install mariadb-server")
+        run(
+            [
+                *(install, "--no-defaults", f"--datadir={data}", "--skip-test-db"),
+                *("--auth-root-authentication-method=normal", "--skip-name-resolve"),
+                *("--innodb-log-file-size=48M", f"--tmpdir={self.folder}"),
+            ]
+        )
 
     @property
     def url(self) -> str:
@@ -267,6 +287,8 @@ def redis_version() -> str:
 
 
 _running: dict[type[Server], tuple[contextlib.ExitStack, Server]] = {}
+_pristine: dict[type[Server], tuple[contextlib.ExitStack, Path]] = {}
+"""Data folders in which no server has run yet."""
 
 
 def running(kind: type[S], **settings: str) -> S:
@@ -283,6 +305,8 @@ def running(kind: type[S], **settings: str) -> S:
 def stop_running() -> None:
     while _running:
         _running.popitem()[1][0].close()
+    while _pristine:
+        _pristine.popitem()[1][0].close()
 
 
 @contextlib.contextmanager

@@ -71,6 +71,12 @@ class Served:
 HOLDFAST = (sys.executable, "-m", "holdfast.cli")
 
 
+def interruptible() -> None:
+    """As `preexec_fn`: what a shell starts in the background ignores SIGINT, and so would every
+    child of a test run that was started like that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def serving(store: str, *options: str, cwd: Path, **settings: object) -> Iterator[Served]:
     """`holdfast serve` on that store. Settings are given as environment variables; the admin key is

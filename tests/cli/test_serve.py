@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from holdfast.cli.demo import EVENT
-from tests.api.serving import HOLDFAST, serving
+from tests.api.serving import HOLDFAST, interruptible, serving
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +28,7 @@ def demo(folder: Path, *options: str) -> Iterator[tuple[str, str]]:
         env={"PATH": "/usr/bin:/bin", "HOLDFAST_STORE": "sqlite:///my-shop.db"},
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=interruptible,
     )
     assert process.stdout is not None
     try:
@@ -188,6 +189,7 @@ def test_a_worker_looks_after_a_store_until_it_is_stopped(tmp_path, name):
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=interruptible,
     )
     assert worker.stdout is not None
     assert "Looking after sqlite:///shop.db" in worker.stdout.readline()

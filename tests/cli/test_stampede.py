@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.client import ClientError, LogPage
 from holdfast.lab import remote
 from holdfast.lab.stampede import Found, Report, Tally, house, merged, report
-from tests.api.serving import ADMIN, Served, serving
+from tests.api.serving import ADMIN, Served, interruptible, serving
 from tests.client.conftest import connect
 
 KEYS = [
@@ -131,6 +131,7 @@ def test_an_interrupt_is_quiet_and_still_closes_the_event(tmp_path, processes):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=interruptible,
     )
     while not json.loads(holdfast(tmp_path, "events", "list", "--json", "--store", store).stdout):
         assert program.poll() is None
@@ -241,6 +242,7 @@ def test_over_http_an_interrupt_is_quiet_and_still_closes_the_event(tmp_path, se
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=interruptible,
     )
     while not events().keys() - before.keys():
         assert program.poll() is None

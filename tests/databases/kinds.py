@@ -89,8 +89,11 @@ class Database:
         """The address of a new database."""
         name = f"test_{os.getpid()}_{next(_numbers)}"
         async with self.sessions(self.home(server)) as (admin,):
-            await admin.execute(f"CREATE DATABASE {name}")
+            await self.create(admin, name)
         return self.at(server, name)
+
+    async def create(self, admin: Session, name: str) -> None:
+        await admin.execute(f"CREATE DATABASE {name}")
 
     @contextlib.asynccontextmanager
     async def empty(self, server: Server) -> AsyncIterator[str]:
@@ -160,6 +163,12 @@ class PostgresDatabase(Database):
 
     def home(self, server: Server) -> str:
         return self.at(server, "postgres")
+
+    async def create(self, admin: Session, name: str) -> None:
+        # As before PostgreSQL 15, whose new way writes every page of it to the log: half the time.
+        [(version,)] = await admin.rows("SHOW server_version_num")
+        strategy = "STRATEGY FILE_COPY" if int(version) >= 150_000 else ""
+        await admin.execute(f"CREATE DATABASE {name} {strategy}")
 
     def dropping(self, name: str) -> str:
         return f"DROP DATABASE {name} WITH (FORCE)"

@@ -29,7 +29,7 @@ from holdfast.domain.model import FOREVER_MS, Hold, Pool, Seat
 from holdfast.domain.outcomes import Outcome
 from holdfast.ports import Store
 from holdfast.settings import Settings
-from tests.conftest import EVERY_STORE, SERVERS, STORES, Clock, drift, needed
+from tests.conftest import STORES, Clock, drift, marks, needed
 from tests.contract.helpers import said
 
 E1 = "e1"
@@ -507,18 +507,36 @@ def runs(seats: set[str]) -> list[set[str]]:
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
+EXAMPLES = 100
+"""In memory always, elsewhere in the soak."""
+
+
+def quick(name: str) -> int:
+    """The rules are the same everywhere; a store only adds its own way of storing."""
+    return {"memory": EXAMPLES, "sqlite": 25}.get(name, 10)
+
+
+DEPTHS = [
+    *(pytest.param(name, quick(name), marks=marks(name)) for name in STORES),
+    *(
+        pytest.param(name, EXAMPLES, marks=(*marks(name), pytest.mark.soak))
+        for name in STORES
+        if quick(name) < EXAMPLES
+    ),
+]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", EVERY_STORE)
-def test_no_course_of_a_sale_breaks_the_books(name, tmp_path):
+@pytest.mark.parametrize(("name", "examples"), DEPTHS)
+def test_no_course_of_a_sale_breaks_the_books(name, examples, tmp_path):
     def make(folder: Path, clock: Clock) -> Store:
         return needed(lambda: STORES[name](folder, clock))
 
     run_state_machine_as_test(
         sale_on(make, tmp_path),
         settings=settings(
-            # The rules are the same everywhere; a server only adds its own way of storing.
-            max_examples=25 if name in SERVERS else 100,
+            max_examples=examples,
             stateful_step_count=30,
             deadline=None,
             derandomize=True,

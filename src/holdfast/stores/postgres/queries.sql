@@ -7,7 +7,19 @@
 -- wait shows one side as it was before.
 
 -- name: counters
-SELECT version, seq, capacity, revenue, pg_postmaster_start_time()
+SELECT version, seq, capacity, revenue, pg_postmaster_start_time()::text
+FROM holdfast.counters WHERE event = $1;
+
+-- name: look
+-- Seats as they are, locked by nobody, and after them a row of another kind, to save a round trip:
+-- the event's version, which server it is, and the time. Without it there is no such event.
+SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
+    FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id LIMIT 1
+) found
+UNION ALL
+SELECT version::text, pg_postmaster_start_time()::text, NULL, NULL,
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint, NULL, false
 FROM holdfast.counters WHERE event = $1;
 
 -- name: config
@@ -319,7 +331,8 @@ SELECT seq FROM counter;
 -- name: together
 -- All writes of a batch, each as it stands in this file, and then `advance`, in one round trip. The
 -- counter still comes last, and moves only if each wrote as many rows as it should: its condition
--- needs their counts first.
+-- needs their counts first. `result` is the counter's number; where no transaction is around it, and
+-- a row was not as expected, it has to be an error, so that nothing stays written.
 WITH {writes},
 counter AS (
     UPDATE holdfast.counters
@@ -332,7 +345,7 @@ counter AS (
     FROM counter, unnest($9::text::text[], $10::text::text[]) WITH ORDINALITY
          AS fact (type, data, nth)
 )
-SELECT seq FROM counter;
+SELECT {result};
 
 -- name: summaries
 SELECT e.config, c.seq, c.capacity,

@@ -11,7 +11,7 @@ import asyncpg
 
 from holdfast.domain import audit
 from holdfast.domain.batch import Fetch, What, run
-from holdfast.domain.commands import Command
+from holdfast.domain.commands import Command, PlaceHold
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer, Reason, Refused
@@ -28,6 +28,7 @@ from holdfast.stores.postgres.address import check_address, unusable
 from holdfast.stores.postgres.arrays import columns, literal
 from holdfast.stores.postgres.barrier import Barrier, Evidence
 from holdfast.stores.postgres.errors import LOST, Connection, said, translated
+from holdfast.stores.postgres.quick import Look, NotQuick, fits
 from holdfast.stores.postgres.reading import SQL, Reader
 from holdfast.stores.postgres.wakeups import Wakeups
 from holdfast.stores.postgres.writing import Writer
@@ -81,20 +82,19 @@ class PostgresStore:
         self._barrier = Barrier(self._flush)
         self._barrier_db: Connection | None = None
         self._wakeups = Wakeups(self._connect)
-        limits = f"SET LOCAL lock_timeout = {settings.lock_timeout_ms}"
-        limits += f"; SET LOCAL statement_timeout = {settings.statement_timeout_ms}"
-        # One round trip. SET LOCAL, not options of the connection: those a pooler would refuse.
-        self._begin = f"BEGIN ISOLATION LEVEL READ COMMITTED; {limits}"
-        # Every statement of a batch finds its rows by key. A planner that has not met a table yet
-        # would rather scan it while it is small, and keeps to that plan when it has grown
-        # (measured: 118 ms instead of 1 for the holds of a batch).
-        for plan in ("seqscan", "hashjoin", "mergejoin"):
-            self._begin += f"; SET LOCAL enable_{plan} = off"
-        # A process that stops in the middle must not keep its locks.
-        idle = f"idle_in_transaction_session_timeout = {settings.statement_timeout_ms}"
-        self._begin += f"; SET LOCAL {idle}"
-        durable = "off" if settings.early_release else "on"
-        self._begin += f"; SET LOCAL synchronous_commit = {durable}"
+        self._ways = _ways_of_a_batch(settings)
+
+    @property
+    def _begin(self) -> str:
+        """One round trip. Behind a pooler what a connection was told is soon told to another."""
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+        if not self.pooled:
+            return begin
+        return "; ".join([begin, *(f"SET LOCAL {way}" for way in self._ways)])
+
+    async def _tell_ways(self, db: Connection) -> None:
+        if not self.pooled:
+            await db.execute("; ".join(f"SET {way}" for way in self._ways))
 
     async def open(self) -> None:
         with translated(self.url):
@@ -114,6 +114,7 @@ class PostgresStore:
                 min_size=0,
                 max_size=self._settings.pool_max,
                 reset=_no_reset,
+                init=self._tell_ways,
                 **self._options(),
             )
             await self._first_connections(self._pool)
@@ -196,19 +197,52 @@ class PostgresStore:
         self, commands: Sequence[Command], committed: Committed = nothing
     ) -> list[Answer]:
         with translated(self.url):
-            while True:
+            done = await self._quickly(commands[0].event, commands)
+            while done is None:
                 try:
                     async with self._transaction() as db:
-                        answers, evidence = await self._apply(db, commands[0].event, commands)
+                        done = await self._apply(db, commands[0].event, commands)
                 except Unbuilt as missing:
                     await self._build(missing.event)
-                else:
-                    break
+        answers, evidence = done
         self._houses.trim()
         committed()
         if not all(_harmless(answer) for answer in answers):
             await self._durable(evidence)
         return answers
+
+    async def _quickly(
+        self, event: str, commands: Sequence[Command]
+    ) -> tuple[list[Answer], Evidence | None] | None:
+        """Looks, decides, and writes under guard, without a lock; None if it has to be done with
+        locks. Not where a house is kept: it would have to be told, and untold if that fails."""
+        config = self._configs.get(event)
+        usual = self.pooled or not self._settings.early_release
+        if usual or not fits(config, commands) or self._houses.peek(event) is not None:
+            return None
+        assert config is not None
+        shelf = Shelf(event, config)
+        new = {command.hold for command in commands if isinstance(command, PlaceHold)}
+        async with self._acquired() as db:
+            look = Look(db, config, new, self._server_started, self._clock)
+            try:
+                answers = await drive_async(run(shelf, commands), look.fetch)
+                if not shelf.changed:
+                    return (answers, None) if all(map(_harmless, answers)) else None
+                last = await Writer(db).write_alone(shelf, look.now)
+            except LOST as cause:
+                _drop(db)
+                await self._distrust()
+                raise CommitUnknown(f"{self.url} did not answer a batch: {said(cause)}") from cause
+            except (NotQuick, StoreBusy, asyncpg.PostgresError):
+                return None  # whatever it is, it is found again, and dealt with, under locks
+            except asyncio.CancelledError:
+                _drop(db)
+                raise
+        if last is None:
+            return None
+        self._wakeups.notify()
+        return answers, Evidence(event, last, to_json(shelf.facts[-1].data))
 
     async def _build(self, event: Event) -> None:
         async with self._transaction() as db:
@@ -316,7 +350,10 @@ class PostgresStore:
             except asyncpg.TooManyConnectionsError:
                 async with self._acquired() as db:
                     try:
-                        yield db
+                        # Its commits do not wait for the disk, but this one has to.
+                        async with db.transaction():
+                            await db.execute(FLUSH)
+                            yield db
                     except BaseException:
                         _drop(db)
                         raise
@@ -409,10 +446,7 @@ class PostgresStore:
     async def _snapshot(self) -> AsyncIterator[tuple[Connection, Millis]]:
         """Everything read inside is of one moment."""
         with translated(self.url):
-            async with (
-                self._acquired() as db,
-                db.transaction(isolation="repeatable_read", readonly=True),
-            ):
+            async with self._acquired() as db, _view(db):
                 now = self._clock() if self._clock else await db.fetchval(SQL["now"])
                 try:
                     yield db, now
@@ -607,6 +641,43 @@ HARMLESS = (
     *(Reason.BUYER_CAP, Reason.NOT_ON_SALE, Reason.UNKNOWN_EVENT, Reason.UNKNOWN_UNIT),
 )
 """Refusals that say nothing which a crash could make untrue to somebody's loss."""
+
+
+PLANS = ("seqscan", "hashjoin", "mergejoin")
+VIEW = "; ".join(
+    [
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        *(f"SET LOCAL enable_{plan} = on" for plan in PLANS),
+        *("SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = 0"),
+    ]
+)
+
+
+def _ways_of_a_batch(settings: Settings) -> list[str]:
+    durable = "off" if settings.early_release else "on"
+    return [
+        f"lock_timeout = {settings.lock_timeout_ms}",
+        f"statement_timeout = {settings.statement_timeout_ms}",
+        # Every statement of a batch finds its rows by key. A planner that has not met a table yet
+        # would rather scan it while it is small, and keeps to that plan when it has grown
+        # (measured: 118 ms instead of 1 for the holds of a batch).
+        *(f"enable_{plan} = off" for plan in PLANS),
+        # A process that stops in the middle must not keep its locks.
+        f"idle_in_transaction_session_timeout = {settings.statement_timeout_ms}",
+        f"synchronous_commit = {durable}",
+    ]
+
+
+@asynccontextmanager
+async def _view(db: Connection) -> AsyncIterator[None]:
+    """A transaction that reads large parts of tables, in which those are no good ways."""
+    await db.execute(VIEW)
+    try:
+        yield
+    except BaseException:
+        await _abandon(db)
+        raise
+    await db.execute("COMMIT")
 
 
 def _harmless(answer: Answer) -> bool:

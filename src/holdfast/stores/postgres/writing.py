@@ -34,14 +34,19 @@ PLACEHOLDER = re.compile(r"\$(\d+)")
 ADVANCE_ARGS = 10
 
 
+ALL_OR_NOTHING = """CASE WHEN EXISTS (SELECT FROM counter) THEN (SELECT seq FROM counter)
+            ELSE 1 / (SELECT count(*) FROM counter) END"""
+"""A division by zero undoes the statement."""
+
+
 def _may_go_together(writes: Sequence[Write]) -> bool:
     return all(write.query in TOGETHER and len(write.rows) <= ROWS_MAX for write in writes)
 
 
 @cache
-def _together(queries: tuple[str, ...], lengths: tuple[int, ...]) -> str:
+def _together(queries: tuple[str, ...], lengths: tuple[int, ...], alone: bool) -> str:
     """One statement of these, which have so many arguments each, and then how many rows each has
-    to write."""
+    to write. `alone`: no transaction is around it."""
     parts, expected = [], []
     used = ADVANCE_ARGS
     for query, length in zip(queries, lengths, strict=True):
@@ -53,13 +58,26 @@ def _together(queries: tuple[str, ...], lengths: tuple[int, ...]) -> str:
             used += 1
             expected.append(f"(SELECT count(*) FROM {query}) = ${used}")
     return SQL["together"].format(
-        writes=",\n".join(parts), as_expected=" AND ".join(expected) or "true"
+        writes=",\n".join(parts),
+        as_expected=" AND ".join(expected) or "true",
+        result=ALL_OR_NOTHING if alone else "(SELECT seq FROM counter)",
     )
 
 
 class Writer:
     def __init__(self, db: Connection) -> None:
         self._db = db
+
+    async def write_alone(self, shelf: Shelf, now: Millis) -> int | None:
+        """Writes everything in one statement that is a transaction of its own; returns the number
+        of the last fact. None: that cannot be done. Raises DivisionByZeroError, and has written
+        nothing, where a row was not as it was looked at."""
+        writes = [write for write in rows.changes(shelf, now, 0) if write.rows]
+        if not writes or not _may_go_together(writes):
+            return None
+        facts = columns([(fact.type, rows.to_json(fact.data)) for fact in shelf.facts])
+        moved = (*rows.advance(shelf), now, *facts)
+        return await self._write_together(writes, moved, alone=True)
 
     async def write(self, shelf: Shelf, now: Millis) -> int:
         """Writes everything; returns the number of the last fact."""
@@ -79,11 +97,13 @@ class Writer:
             raise StoreBusy("the event, or a guarded row, was changed meanwhile")
         return int(seq)
 
-    async def _write_together(self, writes: Sequence[Write], moved: Sequence[Any]) -> int | None:
+    async def _write_together(
+        self, writes: Sequence[Write], moved: Sequence[Any], *, alone: bool = False
+    ) -> int | None:
         parts = [columns(write.rows) for write in writes]
         counts = [len(write.rows) for write in writes if write.query != UNCOUNTED]
         queries = tuple([write.query for write in writes])
-        statement = _together(queries, tuple(map(len, parts)))
+        statement = _together(queries, tuple(map(len, parts)), alone)
         args = chain.from_iterable(parts)
         seq: int | None = await self._db.fetchval(statement, *moved, *args, *counts)
         return seq
