@@ -100,7 +100,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long one call of the provider may take; then the payment is looked up."""
     payment_limit_seconds: Annotated[float, Meta(gt=0, le=2_592_000)] = 3600.0
     """How long a payment is tried, or waited for, before a person has to look at it."""
-    checkout_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
+    checkout_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 20.0
     """How long a process that is at an order may be silent before another goes on with it."""
     checkout_wait_seconds: Annotated[float, Meta(gt=0, le=300)] = 30.0
     """How long a buyer is kept waiting for his payment; then he is told that it is pending."""

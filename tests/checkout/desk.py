@@ -65,7 +65,7 @@ class Desk:
         while True:
             try:
                 await stage(self)
-                await asyncio.gather(*self.till._tasks)  # what goes on after the answer
+                await asyncio.gather(*self.till._tasks.values())  # what goes on after the answer
                 return
             except Crash:
                 await self.recovered()
@@ -85,7 +85,7 @@ class Desk:
     async def resumed(self) -> None:
         till = self.process()
         await till.resume()
-        for ended in await asyncio.gather(*till._tasks, return_exceptions=True):
+        for ended in await asyncio.gather(*till._tasks.values(), return_exceptions=True):
             if ended is not None:
                 raise ended
 

@@ -109,7 +109,7 @@ def taken_at_once(desk: Desk) -> None:
 
 
 async def seen(desk: Desk, row: Row, hold: Hold, bought: Purchase) -> Row:
-    await asyncio.gather(*desk.till._tasks)
+    await asyncio.gather(*desk.till._tasks.values())
     found = {"answer": await answer(bought)}
     order = await desk.shop.order(bought.order.id) if bought.order else None
     if order is None:

@@ -4,14 +4,16 @@ import asyncio
 
 import pytest
 
+from holdfast.api import wire
 from holdfast.checkout.payments.sandbox import SandboxProvider
 from holdfast.checkout.saga import Overtaken, Saga, Step
-from holdfast.checkout.till import InProgress, Till
+from holdfast.checkout.till import Cancellation, InProgress, Till
 from holdfast.domain.model import OrderState
-from holdfast.domain.outcomes import Reason
+from holdfast.domain.outcomes import Cancelled, Reason
 from holdfast.domain.payments import PaymentState
+from holdfast.errors import PaymentRefused, PaymentUnavailable
 from tests.checkout.desk import LEASE_MS, PATIENCE, Crash, Desk
-from tests.contract.helpers import E1, held, on_sale
+from tests.contract.helpers import E1, HARD_MS, held, on_sale
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
@@ -74,7 +76,7 @@ async def test_a_refund_that_nobody_wrote_down_is_not_made_twice(quick_desk):
     desk = quick_desk
     hold = await a_hold(desk)
     bought = await desk.till.buy(hold, "sandbox:ok", key="key:k")
-    await asyncio.gather(*desk.till._tasks)
+    await asyncio.gather(*desk.till._tasks.values())
     assert bought.order is not None
     before = len(desk.steps)
     # cancel, take over, refund, and then dead
@@ -171,7 +173,7 @@ async def test_a_provider_that_stays_away_is_a_matter_for_a_person_who_can_try_a
     assert await desk.till.nudge(order.id) == order
     desk.bank.authorize = works
     retried = await desk.till.nudge(order.id, retry=True)
-    await asyncio.gather(*desk.till._tasks)
+    await asyncio.gather(*desk.till._tasks.values())
     assert retried is not None
     assert retried.checkout.settlement == "same_units", "it was late by then"
     assert await desk.shop.store.troubled_orders(10) == []
@@ -179,8 +181,6 @@ async def test_a_provider_that_stays_away_is_a_matter_for_a_person_who_can_try_a
 
 
 def down(charge: object) -> None:
-    from holdfast.errors import PaymentUnavailable
-
     raise PaymentUnavailable("no route to the bank\nat all")
 
 
@@ -217,24 +217,6 @@ async def test_money_that_came_after_the_end_is_freed(quick_desk):
     await desk.books_balance()
 
 
-async def test_what_is_not_agreed_to_is_called_off_before_any_money_moves(quick_desk):
-    desk = quick_desk
-    hold = await a_hold(desk)
-
-    async def no() -> None:
-        raise PermissionError
-
-    with pytest.raises(PermissionError):
-        await desk.till.buy(hold, "sandbox:ok", key="key:k", agreed=no)
-    await desk.recovered()
-    (order,) = await desk.orders()
-    assert order.state is OrderState.CANCELLED
-    assert desk.bank.tally.authorizations == 0
-    types = [entry.type for entry in await desk.shop.log(E1)]
-    assert "order.cancelled" not in types, "nothing was sold, so nothing came back"
-    await desk.books_balance()
-
-
 @pytest.mark.parametrize("method", ["", "stripe:pm_card_visa", "cash", "sandbox:nothing"])
 async def test_a_method_that_is_none_is_told_before_anything_begins(quick_desk, method):
     assert quick_desk.till.fault(method)
@@ -257,3 +239,176 @@ async def test_what_costs_something_needs_a_method_and_what_is_free_needs_none(d
     assert unknown is not None
     assert unknown.reason is Reason.UNKNOWN_HOLD
     await desk.books_balance()
+
+
+async def test_two_payments_of_one_hold_that_come_late_buy_it_once(desk):
+    """The buyer got a 503, tried again under another key, and then both payments came through."""
+    await on_sale(desk.shop)
+    hold = await held(desk.shop, pools={"floor": 2})
+    works = desk.bank.authorize
+    desk.bank.authorize = down
+    for key in ("key:a", "key:b"):
+        bought = await desk.till.buy(hold.id, "sandbox:ok", other_seats=True, key=key)
+        assert bought.order is not None
+        assert bought.order.state is OrderState.PENDING
+    desk.bank.authorize = works
+    desk.clock.advance(HARD_MS)
+    await desk.recovered()
+    first, second = await desk.orders()
+    assert {first.state, second.state} == {OrderState.CAPTURED, OrderState.VOIDED}
+    assert (await desk.shop.event(E1)).sold == 2
+    await desk.books_balance()
+
+
+async def test_a_payment_that_can_never_be_made_is_declined(quick_desk):
+    """Such as a card that the provider does not know."""
+    desk = quick_desk
+    hold = await a_hold(desk)
+    desk.bank.authorize = refused
+    bought = await desk.till.buy(hold, "sandbox:ok", key="key:k")
+    assert bought.order is not None
+    assert (bought.order.state, bought.order.checkout.reason) == (
+        OrderState.DECLINED,
+        "no such card",
+    )
+    assert await desk.unfinished() == []
+
+
+def refused(charge: object) -> None:
+    raise PaymentRefused("no such card")
+
+
+async def test_a_payment_on_its_way_when_its_order_is_cancelled_sets_nothing_aside(quick_desk):
+    """One process waits for the provider while another cancels."""
+    desk = quick_desk
+    hold = await a_hold(desk)
+    other = desk.process()
+    till = desk.process()
+
+    async def cancelled(desk: Desk) -> None:
+        (order,) = await desk.orders()
+        await other.cancel(order.id)
+
+    desk.meanwhile[Step.AUTHORIZE] = cancelled
+    bought = await till.buy(hold, "sandbox:ok", key="key:k")
+    await asyncio.gather(*till._tasks.values())
+    assert bought.order is not None
+    assert bought.order.state is OrderState.CANCELLED
+    assert desk.bank.tally.captures == 0
+    await desk.books_balance()
+
+
+async def test_a_message_does_not_take_an_order_from_whoever_is_at_it(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    other = desk.process()
+    till = desk.process()
+
+    async def told(desk: Desk) -> None:
+        (order,) = await desk.orders()
+        await other.nudge(order.id)
+
+    desk.meanwhile[Step.SETTLE] = told
+    bought = await till.buy(hold, "sandbox:ok", key="key:k")
+    await asyncio.gather(*till._tasks.values())
+    assert bought.order is not None
+    assert bought.order.sold
+
+
+async def test_many_purchases_of_its_own_keep_nobody_from_going_on_with_others(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    desk.crash_at = {point(desk, Step.AUTHORIZE, "before")}
+    with pytest.raises(Crash):
+        await desk.till.buy(hold, "sandbox:ok", key="key:k")
+    desk.clock.advance(LEASE_MS)
+    till = desk.process()
+    for number in range(100):
+        till._driving[f"e1.busy-{number}"] = None  # as many as you like
+    assert await till.resume() == 1
+    await asyncio.gather(*till._tasks.values())
+
+
+async def test_what_a_cancel_answers_is_cancelled_though_the_purchase_is_not_done(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    till = desk.process()
+
+    async def cancelled_now(desk: Desk) -> None:
+        (order,) = await desk.orders()
+        answered.append(asyncio.create_task(till.cancel(order.id)))
+        await asyncio.sleep(0)
+
+    answered: list[asyncio.Task[Cancellation]] = []
+    desk.meanwhile[Step.CAPTURE] = cancelled_now
+    await till.buy(hold, "sandbox:ok", key="key:k")
+    outcome = (await answered[0]).outcome
+    assert isinstance(outcome, Cancelled)
+    assert outcome.order.state is OrderState.CANCELLED
+    await desk.recovered()
+    await desk.books_balance()
+
+
+async def test_money_that_was_never_taken_is_not_announced_as_given_back(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    bought = await desk.till.buy(hold, "sandbox:capture-declined", key="key:k")
+    await asyncio.gather(*desk.till._tasks.values())
+    types = [entry.type for entry in await desk.shop.log(E1)]
+    assert "order.refunded" not in types
+    assert types[-2:] == ["order.cancelled", "order.voided"]
+    # A person has seen it: nothing is left to do.
+    assert bought.order is not None
+    closed = await desk.till.nudge(bought.order.id, retry=True)
+    assert closed is not None
+    assert closed.trouble is None
+    assert await desk.shop.store.troubled_orders(10) == []
+
+
+async def test_what_was_promised_stays_promised_under_its_key(quick_desk):
+    """The capture got no answer, so he was told that it is his; then it failed for good."""
+    desk = quick_desk
+    hold = await a_hold(desk)
+    works, desk.bank.capture = desk.bank.capture, down
+    bought = await desk.till.buy(hold, "sandbox:capture-declined", key="key:k")
+    assert bought.order is not None
+    assert bought.order.sold
+    desk.bank.capture = works
+    await desk.recovered()
+    (order,) = await desk.orders()
+    assert order.state is OrderState.CANCELLED
+    assert order.checkout.promised
+    again = await desk.till.buy(hold, "sandbox:capture-declined", key="key:k")
+    assert again.order == order
+    assert wire.order(order, first=True) == wire.order(bought.order, first=True)
+
+
+async def test_cancelling_for_nothing_keeps_what_a_person_has_to_know(quick_desk):
+    desk = quick_desk
+    await on_sale(desk.shop, prices={"gold": 100, "silver": 0, "floor": 1, "stand": 1})
+    hold = await held(desk.shop, seats=["A-1-1", "A-1-2", "B-1-1"])
+    bought = await desk.till.buy(hold.id, "sandbox:refund-refused", key="key:k")
+    await asyncio.gather(*desk.till._tasks.values())
+    assert bought.order is not None
+    await desk.till.cancel(bought.order.id, seats=("A-1-1",))
+    (stuck,) = await desk.shop.store.troubled_orders(10)
+    await desk.till.cancel(bought.order.id, seats=("B-1-1",))
+    (still,) = await desk.shop.store.troubled_orders(10)
+    assert still.trouble == stuck.trouble
+    assert still.seats == ("A-1-2",)
+
+
+async def test_a_cancel_asked_for_again_is_answered_as_first(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    bought = await desk.till.buy(hold, "sandbox:ok", key="key:k")
+    await asyncio.gather(*desk.till._tasks.values())
+    assert bought.order is not None
+    id = bought.order.id
+    first = await desk.till.cancel(id, pools={"floor": 1}, key="key:c")
+    await desk.till.cancel(id)
+    again = await desk.till.cancel(id, pools={"floor": 1}, key="key:c")
+    assert (first.replayed, again.replayed) == (False, True)
+    assert isinstance(first.outcome, Cancelled)
+    assert isinstance(again.outcome, Cancelled)
+    assert wire.order(again.outcome.order) == wire.order(first.outcome.order)

@@ -1,22 +1,24 @@
 """Orders over HTTP: buy what a hold holds, see an order, take it back, all of it or a part."""
 
-from functools import partial
+from typing import Any
 
 from holdfast.api import wire
 from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
 from holdfast.api.holds import opened, unknown
-from holdfast.api.problems import Problem
+from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
 from holdfast.checkout.till import InProgress, Purchase
+from holdfast.domain.faults import Fault
 from holdfast.domain.model import Order, OrderState
-from holdfast.domain.outcomes import Cancelled, Confirmed, Reason, Refused
+from holdfast.domain.outcomes import Confirmed, Reason, Refused
 from holdfast.domain.payments import PaymentState
 from holdfast.errors import PaymentError
 from holdfast.ids import digest
 
 NEW_ORDER = Body(wire.NewOrder)
 CANCELLATION = Body(wire.Cancellation)
+WHOLE = wire.Cancellation()
 HOLD_GONE = {Reason.EXPIRED: "hold_expired"}
 ENDED = ("confirmed", "released")
 """Why there was nothing to sell, though nothing was late."""
@@ -36,8 +38,7 @@ async def create(service: Service, call: Call) -> Reply:
     if method and (fault := service.till.fault(method)):
         raise Problem(422, "payment_unknown", fault)
     used_for = digest("order", asked.hold, method, asked.accept_other_seats)
-    # Written while the order is opened; what it says is waited for before any money moves.
-    claim = service.reservations.begin(key, used_for)
+    await service.reservations.claim(key, used_for)
     try:
         bought = await service.till.buy(
             asked.hold,
@@ -45,7 +46,6 @@ async def create(service: Service, call: Call) -> Reply:
             buyer=call.caller.buyer,
             other_seats=asked.accept_other_seats,
             key=key,
-            agreed=partial(service.reservations.claimed, claim, used_for),
         )
     except InProgress:
         detail = "the first of these calls is still running"
@@ -53,7 +53,6 @@ async def create(service: Service, call: Call) -> Reply:
     if bought.refused is not None:
         service.metrics.outcome(bought.refused)
         # What was refused made nothing: the key may be used for something else.
-        await service.reservations.claimed(claim, used_for)
         await service.reservations.free(key, used_for)
         if bought.refused.reason is Reason.UNKNOWN_EVENT:
             raise unknown(asked.hold)
@@ -71,35 +70,38 @@ async def _answered(service: Service, call: Call, bought: Purchase) -> Reply:
             service.metrics.outcome(Confirmed(order))
             await service.limits.free(order.hold or "")
         return reply(201, wire.order(order, first=True), headers)
+    said: dict[str, Any] = {"headers": headers, "order": order.id}
     if order.state is OrderState.DECLINED:
         detail = f"{order.checkout.reason}; the hold is still there"
-        raise Problem(402, "declined", detail, headers=headers)
+        raise Problem(402, "declined", detail, **said)
     if order.state is OrderState.PENDING:
         return await _unfinished(service, call, bought, order)
     reason = order.checkout.reason
     if order.state is OrderState.VOIDED and order.checkout.settlement is None:
-        raise Problem(402, "declined", f"{reason}; the hold is still there", headers=headers)
+        raise Problem(402, "declined", f"{reason}; the hold is still there", **said)
     if order.state is OrderState.CANCELLED:
-        detail = order.trouble or "the order was cancelled before it was paid for"
-        raise Problem(402, "declined", f"{detail}; nothing was sold", headers=headers)
+        detail = "the payment could not be taken; nothing was sold"
+        raise Problem(402, "declined", detail, **said)
     if reason in ENDED:
         detail = f"the hold was {reason} meanwhile; what was set aside is free again"
-        raise Problem(409, reason, detail, headers=headers)
-    detail = "the payment came too late and the units are gone; nothing was taken"
-    raise Problem(409, "hold_expired", detail, headers=headers)
+        raise Problem(409, reason, detail, **said)
+    detail = "the payment came too late; nothing was sold, and nothing was taken"
+    raise Problem(409, "hold_expired", detail, **said)
 
 
 def _was_sold(order: Order) -> bool:
     """Whether this call was answered with a sale, whatever became of it since."""
     taken = order.checkout.payment in (PaymentState.CAPTURED, PaymentState.REFUNDED)
-    return order.sold or (order.state is OrderState.CANCELLED and taken)
+    return order.sold or (
+        order.state is OrderState.CANCELLED and (taken or order.checkout.promised)
+    )
 
 
 async def _unfinished(service: Service, call: Call, bought: Purchase, order: Order) -> Reply:
     await _keep_units(service, call, bought, order)
     if order.checkout.tried or order.trouble:
-        detail = "the provider of payments does not answer; the hold is still there"
-        raise Problem(503, "payment_unavailable", detail, headers=LATER)
+        detail = "the provider of payments does not answer; it is tried again"
+        raise Problem(503, "payment_unavailable", detail, headers=LATER, order=order.id)
     return reply(202, wire.order(order), REPLAYED if bought.replayed else None)
 
 
@@ -134,19 +136,27 @@ def _may_see(service: Service, call: Call, order: Order) -> bool:
 async def cancel(service: Service, call: Call) -> Reply:
     id = call.params["order"]
     asked: wire.Cancellation = CANCELLATION.decode(call.body or b"{}")
+    if call.body and asked != WHOLE and not asked.seats and not asked.pools:
+        raise invalid([Fault("", "names nothing; send no body to cancel all of it")])
+    seats, pools = tuple(asked.seats or ()), asked.pools or {}
     try:
-        outcome = await service.till.cancel(
-            id, seats=tuple(asked.seats), pools=asked.pools, key=call.idempotency_key()
-        )
+        done = await service.till.cancel(id, seats=seats, pools=pools, key=call.idempotency_key())
     except PaymentError as trouble:
         raise Problem(503, "payment_unavailable", str(trouble), headers=LATER) from None
-    service.metrics.outcome(outcome)
-    if isinstance(outcome, Refused):
-        if outcome.reason in (Reason.UNKNOWN_EVENT, Reason.UNKNOWN_ORDER):
-            raise _unknown(id)
-        return refused(outcome)
-    assert isinstance(outcome, Cancelled)
-    return reply(200, wire.order(outcome.order, inside=True))
+    service.metrics.outcome(done.outcome)
+    if isinstance(done.outcome, Refused):
+        return _not_cancelled(id, done.outcome)
+    headers = REPLAYED if done.replayed else None
+    return reply(200, wire.order(done.outcome.order, inside=True), headers)
+
+
+def _not_cancelled(id: str, no: Refused) -> Reply:
+    if no.reason in (Reason.UNKNOWN_EVENT, Reason.UNKNOWN_ORDER):
+        raise _unknown(id)
+    if no.reason is Reason.UNKNOWN_UNIT:
+        units = ", ".join((*no.seats, *no.pools))
+        raise Problem(422, no.reason, f"the order has no such unit: {units}")
+    return refused(no)
 
 
 async def needing_a_person(service: Service, call: Call) -> Reply:

@@ -58,6 +58,7 @@ class Problem(Exception):
         *,
         headers: Mapping[str, str] | None = None,
         faults: Sequence[Fault] = (),
+        order: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -65,6 +66,7 @@ class Problem(Exception):
         self.detail = detail
         self.headers = headers or {}
         self.faults = faults
+        self.order = order
 
     def body(self) -> bytes:
         return encode(
@@ -74,6 +76,7 @@ class Problem(Exception):
                 status=self.status,
                 detail=self.detail,
                 reason=self.reason,
+                order=self.order,
                 faults=tuple([_fault(fault) for fault in self.faults]),
             )
         )

@@ -26,19 +26,12 @@ class Reservations:
 
     async def claim(self, key: str, digest: str) -> None:
         """Remembers what the key is used for; the same key for something else is refused."""
-        await self.claimed(self.begin(key, digest), digest)
-
-    def begin(self, key: str, digest: str) -> "asyncio.Future[str]":
-        """Claims it, while the caller does something else: see `claimed`."""
         if len(self._waiting) >= WAITING_MAX:
             raise Overloaded(1.0)
         counts: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting.append(((key, digest), counts))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
-        return counts
-
-    async def claimed(self, counts: "asyncio.Future[str]", digest: str) -> None:
         if await counts != digest:
             detail = "this Idempotency-Key was used for something else"
             raise Problem(422, "idempotency_mismatch", detail)

@@ -284,12 +284,12 @@ class NewOrder(Strict):
 
 
 class Cancellation(Strict):
-    """Which units of the order to take back; none named: all of them."""
+    """Which units of the order to take back; without a body all of them."""
 
-    seats: Annotated[
-        list[Label], Meta(max_length=limits.ASK_SEATS_MAX, extra_json_schema=ONCE)
-    ] = []
-    pools: Annotated[dict[Label, Quantity], Meta(max_length=limits.ASK_POOLS_MAX)] = {}
+    seats: (
+        Annotated[list[Label], Meta(max_length=limits.ASK_SEATS_MAX, extra_json_schema=ONCE)] | None
+    ) = None
+    pools: Annotated[dict[Label, Quantity], Meta(max_length=limits.ASK_POOLS_MAX)] | None = None
 
 
 class Payment(Out):
@@ -312,6 +312,8 @@ class Order(Out):
     created_at: Instant
     refunded: Count | UnsetType = UNSET
     """How much of what was paid was given back."""
+    refund_due: Count | UnsetType = UNSET
+    """How much is still to be given back."""
     settlement: Settlement | UnsetType = UNSET
     """What became of it when its payment was authorized: in time, or late."""
     next_action: dict[str, str] | UnsetType = UNSET
@@ -399,6 +401,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     available: int | None = None
     cap: int | None = None
     first: int | None = None
+    order: str | None = None
     faults: tuple[Fault, ...] = ()
 
 
@@ -479,9 +482,11 @@ def order(order: model.Order, *, first: bool = False, inside: bool = False) -> O
         seats, pools, amount = checkout.bought or (order.seats, order.pools, order.amount)
         sold = OrderState.CONFIRMED
         order = replace(order, state=sold, seats=seats, pools=pools, amount=amount)
-        if checkout.payment is PaymentState.REFUNDED:
-            checkout = replace(checkout, payment=PaymentState.CAPTURED)
+        taken = PaymentState.AUTHORIZED if checkout.promised else PaymentState.CAPTURED
+        if checkout.method:
+            checkout = replace(checkout, payment=taken)
     given_back = sum(refund.amount for refund in checkout.refunds if refund.done)
+    owed = sum(refund.amount for refund in checkout.refunds if not refund.done)
     # That the money was taken is told by the payment.
     state = OrderState.CONFIRMED if order.state is OrderState.CAPTURED else order.state
     return Order(
@@ -497,6 +502,7 @@ def order(order: model.Order, *, first: bool = False, inside: bool = False) -> O
         payment=_payment(order, checkout),
         created_at=order.created_at,
         refunded=given_back if given_back and not first else UNSET,
+        refund_due=owed if owed and not first else UNSET,
         settlement=checkout.settlement or UNSET,
         next_action=checkout.next_action or UNSET,
         reason=checkout.reason or UNSET,

@@ -166,6 +166,9 @@ class Saga:
             except PaymentUnavailable as trouble:
                 await self._later(step, str(trouble))
                 going = False
+            except PaymentRefused as no:
+                await self._stuck(f"{step}: {no}")
+                going = False
         self.tell(self.order)
         return self.order
 
@@ -176,6 +179,10 @@ class Saga:
             return False
         await self._stuck(f"it is paid by {whose}, and payments are {self._provider.name} here")
         return True
+
+    async def close_trouble(self) -> None:
+        """A person has seen it, and nothing is left to do."""
+        await self._record()
 
     async def free_stray(self) -> None:
         """Of an order that has ended without a sale nothing may be set aside. An ask that was
@@ -197,7 +204,14 @@ class Saga:
         return await self._give_back()
 
     async def _authorize(self) -> bool:
-        standing = await self._authorized()
+        try:
+            standing = await self._authorized()
+        except PaymentRefused as no:
+            reason = one_line(str(no))
+            await self._record(
+                OrderState.DECLINED, payment=PaymentState.DECLINED, reason=reason, next_action=None
+            )
+            return False
         match standing.state:
             case PaymentState.AUTHORIZED | PaymentState.CAPTURED:
                 return await self._settle(standing)
@@ -213,10 +227,9 @@ class Saga:
     async def _authorized(self) -> Standing:
         """How the payment stands, asked for if it was not yet."""
         charge = self._charge()
-        checkout = self.order.checkout
         age_ms = self._now - self.order.created_ms
-        asked = checkout.tried > 0 or self.order.payment is not None
-        if asked or age_ms >= self._provider.remembers_seconds * 1000:
+        known = self.order.payment is not None
+        if known or age_ms >= self._provider.remembers_seconds * 1000:
             # To ask again may be too late to be known as a repetition: look it up.
             standing = await self._ask(Step.FIND, self._provider.find(charge))
             if standing is not None:
@@ -315,22 +328,25 @@ class Saga:
 
     async def _void(self) -> bool:
         charge = self._charge()
-        standing = None
+        found = await self._ask(Step.FIND, self._provider.find(charge))
+        if found is not None and found.state in TAKEN and _refund(self.order) is not None:
+            # It was taken, and only not written down: then it is given back as what it is.
+            await self._record(
+                standing=found, trouble=self.order.trouble, payment=PaymentState.CAPTURED
+            )
+            return True
+        standing = found
         try:
-            found = await self._ask(Step.FIND, self._provider.find(charge))
-            if found is not None and found.state in TAKEN and _refund(self.order) is not None:
-                # It was taken, and only not written down: then it is given back as what it is.
-                await self._record(standing=found, payment=PaymentState.CAPTURED)
-                return True
-            if found is not None and found.state in FREEABLE:
+            if found is None or found.state in FREEABLE:
+                # Also where there is none: an ask may still be on its way.
                 standing = await self._ask(Step.VOID, self._provider.void(charge))
         except PaymentRefused as no:
             await self._stuck(f"the payment could not be freed: {no}")
             return False
         given_back = standing is not None and standing.state is PaymentState.REFUNDED
         end = PaymentState.REFUNDED if given_back else PaymentState.VOIDED
-        refunds = tuple(replace(each, done=True) for each in self.order.checkout.refunds)
-        changes: dict[str, Any] = {"payment": end, "tried": 0, "refunds": refunds}
+        # Nothing was taken, so nothing is to be given back.
+        changes: dict[str, Any] = {"payment": end, "tried": 0, "refunds": ()}
         state = None
         if self.order.state is OrderState.AUTHORIZED:
             state = OrderState.REFUNDED if given_back else OrderState.VOIDED
@@ -378,11 +394,14 @@ class Saga:
             await self._stuck(self.order.trouble or f"{step}: {why}")
             return
         tried = checkout.tried + 1
+        # It is sold, and he is told so: that the money is late is no matter of his.
+        promised = checkout.promised or step is Step.CAPTURE
         await self._record(
             due_in_ms=min(BACK_OFF_FIRST_MS * 2 ** min(tried - 1, 20), BACK_OFF_LAST_MS),
             trouble=self.order.trouble,
             tried=tried,
             since_ms=since_ms,
+            promised=promised,
             driver="",
         )
 

@@ -11,10 +11,10 @@ a lease; then whichever process of the deployment finds it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.checkout.saga import (
     PATIENCE,
@@ -28,6 +28,7 @@ from holdfast.checkout.saga import (
 from holdfast.domain.commands import Command
 from holdfast.domain.model import Millis, Order, OrderState
 from holdfast.domain.outcomes import Answer, Cancelled, Confirmed, Opened, Reason, Refused
+from holdfast.domain.payments import PaymentState
 from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError, SettingsError
 from holdfast.ids import event_of
@@ -61,6 +62,11 @@ class Purchase(msgspec.Struct, frozen=True):
     """Until when the hold waits for its payment; 0: it does not."""
 
 
+class Cancellation(NamedTuple):
+    outcome: Cancelled | Refused
+    replayed: bool = False
+
+
 class Till:
     def __init__(
         self,
@@ -80,7 +86,8 @@ class Till:
         self._trap = trap
         self._driver = shop.clerk.ids.new()
         self._driving: dict[str, Saga] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._resumed: set[str] = set()
         self._lease = Lease(shop.store, "checkout", self._driver)
         self._task: asyncio.Task[None] | None = None
 
@@ -94,9 +101,10 @@ class Till:
     async def __aexit__(self, *exc: object) -> None:
         """What is not finished is left to others, at once."""
         await end_task(self._task)
-        for task in self._tasks:
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self.provider is not None:
             await self.provider.close()
 
@@ -116,11 +124,9 @@ class Till:
         buyer: str | None = None,
         other_seats: bool = False,
         key: str | None = None,
-        agreed: Callable[[], Awaitable[None]] | None = None,
     ) -> Purchase:
         """Buys what a hold holds. Under a key it may be asked for again: it is one order, and one
-        payment. Raises InProgress while the first is still running. `agreed` is waited for before
-        any money moves; if it raises, the order is called off."""
+        payment. Raises InProgress while the first is still running."""
         event = event_of(hold)
         if event is None:
             return Purchase(refused=Refused(Reason.UNKNOWN_HOLD, hold))
@@ -141,8 +147,6 @@ class Till:
         if isinstance(outcome, Confirmed):
             return Purchase(outcome.order, replayed=replayed, now_ms=now)
         assert isinstance(outcome, Opened), outcome
-        if agreed is not None:
-            await self._agreed(agreed, outcome.order)
         if replayed:
             order = await self._again(outcome.order.id, now)
         else:
@@ -151,14 +155,6 @@ class Till:
             raise InProgress(order.id)  # it was overtaken
         return Purchase(order, replayed=replayed, now_ms=now, until_ms=outcome.until_ms)
 
-    async def _agreed(self, agreed: Callable[[], Awaitable[None]], order: Order) -> None:
-        try:
-            await agreed()
-        except BaseException:
-            command = self._shop.clerk.cancel_order(order.event, order.id)
-            await self._submit(Step.CANCEL, command)
-            raise
-
     async def cancel(
         self,
         order: str,
@@ -166,36 +162,55 @@ class Till:
         seats: tuple[str, ...] = (),
         pools: dict[str, int] | None = None,
         key: str | None = None,
-    ) -> Cancelled | Refused:
+    ) -> Cancellation:
         """Takes a sale back, all of it or the named units, and gives the money back."""
         event = event_of(order)
         if event is None:
-            return Refused(Reason.UNKNOWN_ORDER, order)
+            return Cancellation(Refused(Reason.UNKNOWN_ORDER, order))
         command = self._shop.clerk.cancel_order(event, order, seats, pools, key)
-        outcome = (await self._submit(Step.CANCEL, command)).outcome
+        answer = await self._submit(Step.CANCEL, command)
+        outcome = answer.outcome
         if isinstance(outcome, Refused):
-            return outcome
+            return Cancellation(outcome)
         assert isinstance(outcome, Cancelled), outcome
-        if (running := self._driving.get(order)) is not None:
-            await self._waited(running)  # it finds out that it was overtaken
-        return Cancelled(await self.nudge(order) or outcome.order)
+        if answer.replayed:
+            return Cancellation(Cancelled(_given_back(outcome.order)), replayed=True)
+        if (running := self._tasks.get(order)) is not None:
+            await asyncio.wait({running}, timeout=self._wait_seconds)  # it finds out
+        return Cancellation(Cancelled(await self.nudge(order, cancelled=True) or outcome.order))
 
-    async def nudge(self, id: str, *, retry: bool = False) -> Order | None:
+    async def nudge(self, id: str, *, retry: bool = False, cancelled: bool = False) -> Order | None:
         """Goes on with an order, if there is something to do and nobody is at it. What the provider
         tells is only taken as a hint to look: so it may come twice, late, or in any order. `retry`
-        also takes up what was left to a person."""
+        also takes up what was left to a person; where nothing is left to do, that is settled."""
+        if id in self._driving and not cancelled:
+            return await self._waited(self._driving[id])
         order = await self._shop.order(id)
         if order is None or self.provider is None:
             return order
-        if id in self._driving:
-            return await self._waited(self._driving[id])
         if next_step(order) is None:
-            if order.state in STRAYS and order.checkout.method.startswith(self.provider.name):
-                await self._saga(order).free_stray()
-            return order
+            return await self._looked_after(order, retry)
         if order.trouble is not None and not retry:
             return order
+        if not (retry or cancelled) and await self._somebody_is_at_it(order):
+            return order
         return await self._waited(self._drive(self._saga(order), take=True, afresh=retry))
+
+    async def _looked_after(self, order: Order, retry: bool) -> Order:
+        """An order that has ended."""
+        assert self.provider is not None
+        saga = self._saga(order)
+        if order.state in STRAYS and order.checkout.method.startswith(self.provider.name):
+            await saga.free_stray()
+        if retry and order.trouble is not None:
+            await saga.close_trouble()
+        return saga.order
+
+    async def _somebody_is_at_it(self, order: Order) -> bool:
+        if not order.checkout.driver or order.due_ms is None:
+            return False
+        _, now = await self._shop.store.documents("lease", "checkout")
+        return order.due_ms > now
 
     async def _submit(self, step: Step, command: Command) -> Answer:
         if self._trap is None:
@@ -225,11 +240,17 @@ class Till:
 
     def _drive(self, saga: Saga, *, take: bool = False, afresh: bool = False) -> Saga:
         """Goes on by itself from here."""
-        self._driving[saga.order.id] = saga
-        task = asyncio.create_task(self._run(saga, take, afresh))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        id = saga.order.id
+        self._driving[id] = saga
+        task = self._tasks[id] = asyncio.create_task(self._run(saga, take, afresh))
+        task.add_done_callback(lambda _: self._ended(id, task))
         return saga
+
+    def _ended(self, id: str, task: "asyncio.Task[None]") -> None:
+        if self._tasks.get(id) is task:
+            del self._tasks[id]
+            self._driving.pop(id, None)
+            self._resumed.discard(id)
 
     async def _run(self, saga: Saga, take: bool, afresh: bool) -> None:
         id = saga.order.id
@@ -238,7 +259,7 @@ class Till:
                 await saga.take_over(afresh=afresh)
             await saga.run()
         except Overtaken:
-            saga.tell(await self._shop.order(id) or saga.order)
+            await self._overtaken(saga)
         except asyncio.CancelledError:
             await self._left(saga)
             raise
@@ -250,8 +271,13 @@ class Till:
             if not isinstance(trouble, Exception):
                 raise
             log.warning("order %s could not be gone on with: %s", id, trouble)
-        finally:
-            self._driving.pop(id, None)
+
+    async def _overtaken(self, saga: Saga) -> None:
+        """Others have gone on. If they have ended it, what was set aside at our word is freed."""
+        order = saga.order = await self._shop.order(saga.order.id) or saga.order
+        saga.tell(order)
+        if next_step(order) is None and order.state in STRAYS:
+            await saga.free_stray()
 
     async def _left(self, saga: Saga) -> None:
         """This process stops: nobody shall have to wait for the end of the lease."""
@@ -303,15 +329,28 @@ class Till:
 
     async def resume(self) -> int:
         """Goes on with orders whose next step is due and that nobody is at; how many."""
-        room = RESUMED_MAX - len(self._driving)
+        room = RESUMED_MAX - len(self._resumed)
         if self.provider is None or room <= 0:
             return 0
         due = await self._shop.store.due_orders(room)
-        begun = [self._drive(self._saga(order), take=True) for order in due if self._free(order)]
-        return len(begun)
+        free = [order for order in due if self._free(order)]
+        for order in free:
+            self._resumed.add(order.id)
+            self._drive(self._saga(order), take=True)
+        return len(free)
 
     def _free(self, order: Order) -> bool:
         return order.id not in self._driving and next_step(order) is not None
+
+
+def _given_back(order: Order) -> Order:
+    """As it was told first: what was to be given back was given back by then."""
+    checkout = order.checkout
+    if not checkout.refunds:
+        return order
+    refunds = tuple(replace(refund, done=True) for refund in checkout.refunds)
+    payment = checkout.payment if order.sold else PaymentState.REFUNDED
+    return replace(order, checkout=replace(checkout, refunds=refunds, payment=payment))
 
 
 def make_till(shop: Holdfast, *, upkeep: bool = True) -> Till:

@@ -127,7 +127,7 @@ async def _cancel(
     store: str | None, id: str, seats: tuple[str, ...], pools: dict[str, int]
 ) -> Order:
     async with _at_the_till(store, id) as (till, _):
-        outcome = await till.cancel(id, seats=seats, pools=pools)
+        outcome = (await till.cancel(id, seats=seats, pools=pools)).outcome
         if isinstance(outcome, Refused):
             raise refused(outcome)
         return outcome.order

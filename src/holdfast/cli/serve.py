@@ -16,7 +16,7 @@ from holdfast.cli.shared import Failed, GateOption, PolicyOption, StoreOption, c
 from holdfast.engine import Holdfast
 from holdfast.ports import Store
 from holdfast.settings import Settings, load_settings
-from holdfast.wiring import make_gate, make_store
+from holdfast.wiring import make_gate, make_provider, make_store
 
 KEY = re.compile(r"[!-~]+")
 
@@ -104,6 +104,7 @@ def check(settings: Settings) -> None:
         raise Failed("HOLDFAST_ADMIN_KEY must be printable ASCII without blanks: it is a header")
     read_networks(settings.trusted_proxies)
     make_gate(settings)
+    make_provider(settings)
     if settings.workers > 1 and settings.store == "memory://":
         raise Failed("workers cannot share memory://: use another --store, or --workers 1")
     if settings.workers > 1 and settings.gate == "memory://":

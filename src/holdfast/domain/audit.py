@@ -345,9 +345,10 @@ class LogAudit:
             pools=data.get("pools", {}),
             amount=data.get("amount", 0),
         )
-        late = data.get("settlement") is not None
-        if hold is not None and not late and (state := HOLD_STATES.get(entry.type)):
-            self.holds[hold] = replace(told, state=state)
+        if hold is not None and (state := HOLD_STATES.get(entry.type)):
+            # A late payer may get other seats than he held.
+            late = data.get("settlement") is not None
+            self.holds[hold] = replace(self.holds[hold] if late else told, state=state)
         if entry.type == facts.ORDER_CONFIRMED:
             self.orders[order] = replace(told, state=OrderState.CONFIRMED)
             self._move(entry, told.seats, (None, hold), order)

@@ -251,6 +251,8 @@ class Checkout(msgspec.Struct, frozen=True, omit_defaults=True):
     since_ms: Millis = 0
     reason: str | None = None
     """Why the payment was declined, or the sale refused."""
+    promised: bool = False
+    """The buyer was told that it is his before the money was taken."""
     next_action: dict[str, str] | None = None
     refunds: tuple[Refund, ...] = ()
     bought: tuple[tuple[str, ...], dict[str, int], int] | None = None

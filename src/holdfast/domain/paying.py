@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.domain import facts
 from holdfast.domain.commands import OpenOrder, Sell, SettleOrder, StepOrder
 from holdfast.domain.facts import Fact
-from holdfast.domain.holding import fenced, rewritten
+from holdfast.domain.holding import claims_of, fenced, rewritten
 from holdfast.domain.model import (
     NO_CHECKOUT,
     Ask,
@@ -113,7 +113,7 @@ def settle(shelf: Shelf, event: Event, command: SettleOrder, now: Millis) -> Dec
     found = _late_basket(shelf, event, order, command, now)
     if isinstance(found, Refused):
         return _nothing(order, command, now, found.reason.value)
-    return _sold_late(order, command, found, now)
+    return _sold_late(shelf, hold, order, command, found, now)
 
 
 def _sold_in_time(
@@ -128,14 +128,33 @@ def _sold(order: Order, rows: list[Row]) -> Decision:
     return Decision(Confirmed(order), rows, announced, sold=order.units, revenue=order.amount)
 
 
-def _sold_late(order: Order, command: SettleOrder, basket: Basket, now: Millis) -> Decision:
+def _sold_late(
+    shelf: Shelf,
+    hold: Hold | None,
+    order: Order,
+    command: SettleOrder,
+    basket: Basket,
+    now: Millis,
+) -> Decision:
+    """His hold is sold with it: another payment of the same hold finds nothing to settle."""
     seats = tuple(seat.id for seat in basket.seats)
     same = sorted(seats) == sorted(order.seats)
     settlement = Settlement.SAME_UNITS if same else Settlement.OTHER_SEATS
     order = replace(_confirmed(order, command, now, settlement), seats=seats)
     rows: list[Row] = [*basket.rows, order]
     rows += [sold_seat(seat, order) for seat in basket.seats]
-    rows += [replace(pool, sold=pool.sold + quantity) for pool, quantity in basket.pools]
+    pools = {pool.id: replace(pool, sold=pool.sold + units) for pool, units in basket.pools}
+    if hold is not None:
+        dead = basket.dead.get(hold.id) or replace(hold, version=hold.version + 1)
+        rows.append(replace(dead, state=HoldState.CONFIRMED, order=order.id))
+        # Nobody comes for what is left of its claims any more.
+        given_back = {claim.id for claim in basket.spent}
+        for _, claim in claims_of(shelf, hold):
+            if claim.id not in given_back:
+                pool = pools[claim.pool]
+                pools[claim.pool] = replace(pool, held=pool.held - claim.quantity)
+                rows.append(replace(claim, quantity=0))
+    rows += pools.values()
     announced = [
         *basket.facts,
         facts.of_order(facts.ORDER_CONFIRMED, order, settlement.value),
@@ -248,6 +267,9 @@ def _announced(was: Order, order: Order) -> list[Fact]:
     """Money that was freed or given back."""
     if order.state is not was.state and (type := ANNOUNCED.get(order.state)):
         return [facts.of_order(type, order, order.checkout.settlement)]
+    freed = PaymentState.VOIDED
+    if order.checkout.payment is freed is not was.checkout.payment and was.checkout.settlement:
+        return [facts.of_order(facts.ORDER_VOIDED, order)]
     given = sum(refund.amount for refund in order.checkout.refunds if refund.done)
     before = sum(refund.amount for refund in was.checkout.refunds if refund.done)
     if given == before:

@@ -135,7 +135,14 @@ def cancel(shelf: Shelf, event: Event, command: CancelOrder, now: Millis) -> Dec
 def _called_off(order: Order, now: Millis) -> Decision:
     """Nothing is sold yet, so nothing is announced; what may have been set aside is freed by
     whoever goes on with it."""
-    off = replace(order, state=OrderState.CANCELLED, version=order.version + 1, due_ms=now)
+    checkout = replace(order.checkout, next_action=None)
+    off = replace(
+        order,
+        state=OrderState.CANCELLED,
+        version=order.version + 1,
+        due_ms=now,
+        checkout=checkout,
+    )
     return Decision(Cancelled(off), [off])
 
 
@@ -164,7 +171,8 @@ def _left(order: Order, returned: Order, command: CancelOrder, now: Millis) -> O
         refund = Refund(f"v{order.version}", returned.amount, now)
         checkout = replace(checkout, refunds=(*checkout.refunds, refund), tried=0)
         due_ms = now
-    order = replace(order, version=order.version + 1, due_ms=due_ms, trouble=command.trouble)
+    trouble = command.trouble or order.trouble
+    order = replace(order, version=order.version + 1, due_ms=due_ms, trouble=trouble)
     if returned.units == order.units:
         # All that is left: as a cancelled order it still says what was in it.
         return replace(order, state=OrderState.CANCELLED, checkout=checkout)

@@ -91,6 +91,8 @@ class StripeProvider:
         if not KEY.fullmatch(api_key):
             # The HTTP client would refuse it as well, and show it in a traceback.
             raise SettingsError("the Stripe key is empty, or has spaces or line breaks in it")
+        if api_key.startswith("pk_"):
+            raise SettingsError("the Stripe key is a publishable one: the secret one begins sk_")
         self._webhook_secret = webhook_secret
         self._timeout_seconds = timeout_seconds
         self._return_url = return_url
@@ -311,7 +313,9 @@ class StripeProvider:
             "amount": amount,
             "metadata": {ORDER: charge.reference, STEP: step},
         }
-        await self._refunds.create_async(params, {"idempotency_key": _key(charge, step)})
+        made = await self._refunds.create_async(params, {"idempotency_key": _key(charge, step)})
+        if made.status in NOT_GIVEN:
+            raise PaymentRefused(f"Stripe made a refund, and it is {made.status}")
 
 
 class _Http(stripe.HTTPXClient):
