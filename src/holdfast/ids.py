@@ -3,6 +3,7 @@
 import hashlib
 import os
 import time
+import weakref
 from typing import Any
 
 import msgspec
@@ -29,13 +30,12 @@ class Ids:
     def __init__(self) -> None:
         self._supply = ""
         self._used = 0
-        self._process = 0
+        _all.add(self)
         self._time = 0, _written(0, TIME_SHIFTS)
 
     def new(self) -> str:
         used = self._used
-        if used == len(self._supply) or self._process != os.getpid():
-            self._process = os.getpid()  # a fork must not go on with its parent's supply
+        if used == len(self._supply):
             self._supply = os.urandom(CHANCE_CHARS // 2 * SUPPLY_IDS).hex().upper()
             used = 0
         self._used = used + CHANCE_CHARS
@@ -44,6 +44,22 @@ class Ids:
             written = _written(now, TIME_SHIFTS)
             self._time = now, written
         return written + self._supply[used : used + CHANCE_CHARS]
+
+    def forget(self) -> None:
+        self._supply, self._used = "", 0
+
+
+_all: "weakref.WeakSet[Ids]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A child must not go on with its parent's supply."""
+    for ids in _all:
+        ids.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _written(value: int, shifts: range) -> str:

@@ -240,7 +240,7 @@ class Endpoint:
             if length > most:
                 raise _too_large(most)
         try:
-            body = await self._service.patience.read(req.scope[ARRIVING], most)
+            body = await self._service.patience.read(req.scope[ARRIVING], most, length)
         except TimeoutError:
             raise Problem(408, "too_slow", "the body did not come in time") from None
         except TooLong:

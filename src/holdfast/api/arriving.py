@@ -41,26 +41,27 @@ class Arriving:
             return MORE
         return await self._receive()
 
-    async def body(self, most: int) -> bytes:
-        """All of it; raises where it is longer than that, or the sender went away."""
+    async def body(self, most: int, length: int = -1) -> bytes:
+        """All of it; raises where it is longer than `most`, or the sender went away. `length` is
+        what it was said to be, if it was: what is whole need not be asked for its end."""
         event = await self._receive()
         if event["type"] != "http.request":
             raise CutShort
         body: bytes = event.get("body") or b""
-        if not event.get("more_body"):
+        if len(body) == length or not event.get("more_body"):
             if len(body) > most:
                 raise TooLong
             return body
-        parts, length = [body], len(body)
+        parts, read = [body], len(body)
         while event.get("more_body"):
-            if length > most:
+            if read > most:
                 raise TooLong
             event = await self._receive()
             if event["type"] != "http.request":
                 raise CutShort
             parts.append(event.get("body") or b"")
-            length += len(parts[-1])
-        if length > most:
+            read += len(parts[-1])
+        if read > most:
             raise TooLong
         return b"".join(parts)
 
@@ -81,13 +82,13 @@ class Patience:
     async def stop(self) -> None:
         await end_task(self._task)
 
-    async def read(self, arriving: Arriving, most: int) -> bytes:
+    async def read(self, arriving: Arriving, most: int, length: int = -1) -> bytes:
         """The body; TimeoutError when it does not come."""
         task = asyncio.current_task(self._loop)
         assert task is not None
         self.waiting[task] = self._loop.time() + self._seconds
         try:
-            return await arriving.body(most)
+            return await arriving.body(most, length)
         except asyncio.CancelledError:
             if task in self.waiting:
                 raise

@@ -153,9 +153,6 @@ async def cancel(service: Service, call: Call) -> Reply:
 def _not_cancelled(id: str, no: Refused) -> Reply:
     if no.reason in (Reason.UNKNOWN_EVENT, Reason.UNKNOWN_ORDER):
         raise _unknown(id)
-    if no.reason is Reason.UNKNOWN_UNIT:
-        units = ", ".join((*no.seats, *no.pools))
-        raise Problem(422, no.reason, f"the order has no such unit: {units}")
     return refused(no)
 
 

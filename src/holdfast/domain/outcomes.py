@@ -44,7 +44,7 @@ EXPLAINED = {
     Reason.NOT_ON_SALE: "the event is not on sale: {value}",
     Reason.QUEUE_REQUIRED: "join the queue first",
     Reason.UNKNOWN_EVENT: "there is no event {value!r}",
-    Reason.UNKNOWN_UNIT: "the event has no such unit: {units}",
+    Reason.UNKNOWN_UNIT: "there is no such unit: {units}",
     Reason.UNKNOWN_HOLD: "there is no hold {value!r}",
     Reason.UNKNOWN_ORDER: "there is no order {value!r}",
     Reason.EXISTS: "there is one already: {value}",

@@ -1,24 +1,25 @@
-"""A batch of plain holds in two round trips: look, and write what was decided.
+"""A batch of plain holds and checkouts without a transaction around it: look, decide, write.
 
-Nothing is locked beforehand. The write is one statement, all of it or nothing, guarded by each seat
+Nothing is locked beforehand. The write is one statement, all of it or nothing, guarded by each row
 as it was looked at and by the event's version; if anybody was faster it fails as a whole, and the
 batch is run again with locks. Most batches of a crowd meet nobody: people meet in this process.
 
-The time is that of the look. That is safe for placing alone: a seat that was free then is free now
-unless its row has changed, and a deadline is earlier by as long as the write had to wait.
+The time is that of the look. A seat that was free then is free now unless its row has changed; a
+hold that was alive then is still its buyer's if its row is the same, though its deadline may have
+passed while the write waited.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast.domain.batch import Fetch, What
-from holdfast.domain.commands import Command, PlaceHold
-from holdfast.domain.model import Event, Millis
+from holdfast.domain.commands import Command, OpenOrder, PlaceHold, SettleOrder, StepOrder
+from holdfast.domain.model import Event, Hold, Millis
 from holdfast.stores import Clock
 from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
 from holdfast.stores.postgres.reading import SQL
-from holdfast.stores.rows import to_hold, to_seat
+from holdfast.stores.rows import to_hold, to_order, to_record, to_seat
 
 
 class NotQuick(Exception):
@@ -26,15 +27,28 @@ class NotQuick(Exception):
 
 
 def fits(config: Event | None, commands: Sequence[Command]) -> bool:
-    """Whether the batch only places holds on named seats, under ids of our own, without a cap."""
-    if config is None or config.max_per_buyer is not None:
+    """Whether all of it can be guarded row by row: holds on named seats without a cap, and orders
+    that are opened, sold in time, or gone on with."""
+    if config is None:
         return False
+    announces = False
     for command in commands:
-        if type(command) is not PlaceHold or command.digest or command.cap is not None:
+        if type(command) is PlaceHold:
+            announces = True
+            if command.cap is not None or config.max_per_buyer is not None:
+                return False
+            if command.ask.best or command.ask.pools or command.waited:
+                return False
+        elif type(command) is SettleOrder:
+            announces = True
+            if command.late:
+                return False
+        elif type(command) is OpenOrder:
+            announces = True
+        elif type(command) is not StepOrder:
             return False
-        if command.ask.best or command.ask.pools or command.waited:
-            return False
-    return True
+    # The barrier looks for a fact: without one, what is written has to wait for the disk itself.
+    return announces
 
 
 class Look:
@@ -44,28 +58,39 @@ class Look:
         self,
         db: Connection,
         event: Event,
-        new_holds: set[str],
+        commands: Sequence[Command],
         started: object,
         clock: Clock | None = None,
     ) -> None:
         self._db = db
         self._event = event
-        self._new_holds = new_holds
         self._started = started
         self._clock = clock
+        self._looked_at: dict[str, Hold | None] = {
+            # That these are free, the insert finds out.
+            command.hold: None
+            for command in commands
+            if type(command) is PlaceHold and not command.digest
+        }
         self.now: Millis = 0
 
     async def fetch(self, want: Fetch) -> Sequence[Any]:
-        if want.what is What.SEATS:
-            return await self._seats(want.keys)
-        if want.what is What.HOLDS:
-            return await self._holders([id for id in want.keys if id not in self._new_holds])
-        if want.what is What.NOW and self.now:
-            return [self.now]
+        match want.what:
+            case What.SEATS:
+                return await self._seats(want.keys)
+            case What.PEEK_HOLDS | What.HOLDS:
+                return await self._holds(want.keys)
+            case What.ORDERS:
+                return [to_order(row) for row in await self._rows("peek_orders", want.keys)]
+            case What.RECORDS:
+                *rows, _ = await self._rows("records", want.keys)
+                return [to_record(row[:-1]) for row in rows]
+            case What.NOW if self.now:
+                return [self.now]
         raise NotQuick
 
     async def _seats(self, ids: Sequence[str]) -> list[Any]:
-        rows = await self._db.fetch(SQL["look"], self._event.id, literal(ids))
+        rows = await self._rows("look", ids)
         *seats, counter = rows or [("", "", None, None, 0)]
         version, started, _, _, now, *_ = counter
         if (version, started) != (str(self._event.version), self._started):
@@ -73,9 +98,14 @@ class Look:
         self.now = self._clock() if self._clock else now
         return [to_seat(row) for row in seats]
 
-    async def _holders(self, ids: list[str]) -> list[Any]:
-        """Whoever is named on a seat. That a new hold's own id is free, the insert finds out."""
-        if not ids:
-            return []
-        rows = await self._db.fetch(SQL["peek_holds"], self._event.id, literal(ids))
-        return [to_hold(row) for row in rows]
+    async def _holds(self, ids: Sequence[str]) -> list[Hold]:
+        """Each is looked at once: what is decided is decided on that."""
+        known = self._looked_at
+        if new := [id for id in ids if id not in known]:
+            known.update(dict.fromkeys(new))
+            found = [to_hold(row) for row in await self._rows("peek_holds", new)]
+            known.update((hold.id, hold) for hold in found)
+        return [hold for id in ids if (hold := known[id]) is not None]
+
+    async def _rows(self, query: str, keys: Sequence[str]) -> list[Any]:
+        return list(await self._db.fetch(SQL[query], self._event.id, literal(keys)))

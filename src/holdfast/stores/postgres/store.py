@@ -11,7 +11,7 @@ import asyncpg
 
 from holdfast.domain import audit
 from holdfast.domain.batch import Fetch, What, run
-from holdfast.domain.commands import Command, PlaceHold
+from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer, Reason, Refused
@@ -222,13 +222,14 @@ class PostgresStore:
             return None
         assert config is not None
         shelf = Shelf(event, config)
-        new = {command.hold for command in commands if isinstance(command, PlaceHold)}
         async with self._acquired() as db:
-            look = Look(db, config, new, self._server_started, self._clock)
+            look = Look(db, config, commands, self._server_started, self._clock)
             try:
                 answers = await drive_async(run(shelf, commands), look.fetch)
                 if not shelf.changed:
                     return (answers, None) if all(map(_harmless, answers)) else None
+                if not shelf.facts:
+                    return None
                 last = await Writer(db).write_alone(shelf, look.now)
             except LOST as cause:
                 _drop(db)
