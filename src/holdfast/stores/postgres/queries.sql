@@ -530,21 +530,26 @@ WHERE kind = $3 AND id = $4 AND version = $5;
 DELETE FROM holdfast.documents WHERE kind = $1 AND id = $2 AND version = $3;
 
 -- name: claim_keys
--- A key that is there keeps its digest, unless it is older than keys are remembered. It is locked all
--- the same, in the order of the keys, so that nobody removes it before its digest is read.
-INSERT INTO holdfast.order_keys AS k (id, digest, at_ms)
-SELECT n.id, n.digest, $3::bigint FROM unnest($1::text::text[], $2::text::text[]) AS n (id, digest)
-ON CONFLICT (id) DO UPDATE SET digest = excluded.digest, at_ms = excluded.at_ms
-WHERE k.at_ms < $4;
-
--- name: keys
-SELECT id, digest FROM holdfast.order_keys WHERE id = ANY ($1::text::text[]);
-
--- name: forget_keys
--- Two processes never wait for each other here: each takes what the other left.
-DELETE FROM holdfast.order_keys WHERE id = ANY (ARRAY (
-    SELECT id FROM holdfast.order_keys
-    WHERE at_ms < $1 ORDER BY at_ms LIMIT $2 FOR UPDATE SKIP LOCKED));
+-- A key that is there keeps its digest, unless it is older than keys are remembered ($4). It is
+-- written all the same, in the order of the keys, so that its digest can be told, and nobody removes
+-- it meanwhile. Some of the old ones go with it: two processes never wait for each other there.
+WITH moment AS (
+    SELECT coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+), claimed AS (
+    INSERT INTO holdfast.order_keys AS k (id, digest, at_ms)
+    SELECT n.id, n.digest, moment.now
+    FROM moment, unnest($1::text::text[], $2::text::text[]) AS n (id, digest)
+    ON CONFLICT (id) DO UPDATE
+    SET digest = CASE WHEN k.at_ms < excluded.at_ms - $4 THEN excluded.digest ELSE k.digest END,
+        at_ms = CASE WHEN k.at_ms < excluded.at_ms - $4 THEN excluded.at_ms ELSE k.at_ms END
+    RETURNING id, digest
+), forgotten AS (
+    DELETE FROM holdfast.order_keys WHERE id = ANY (ARRAY (
+        SELECT id FROM holdfast.order_keys
+        WHERE at_ms < (SELECT now FROM moment) - $4 AND id <> ALL ($1::text::text[])
+        ORDER BY at_ms LIMIT $5 FOR UPDATE SKIP LOCKED))
+)
+SELECT id, digest FROM claimed;
 
 -- name: free_keys
 -- The guard is the digest: what somebody else claimed since stays. Locked first, in the order of the

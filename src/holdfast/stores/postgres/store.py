@@ -224,6 +224,8 @@ class PostgresStore:
         shelf = Shelf(event, config)
         async with self._acquired() as db:
             look = Look(db, config, commands, self._server_started, self._clock)
+            if look.has_more:
+                look.aside = asyncio.ensure_future(self._aside(look))
             try:
                 answers = await drive_async(run(shelf, commands), look.fetch)
                 if not shelf.changed:
@@ -240,10 +242,18 @@ class PostgresStore:
             except asyncio.CancelledError:
                 _drop(db)
                 raise
+            finally:
+                if look.aside is not None:
+                    await asyncio.wait({look.aside})
+                    look.aside.exception()  # whoever needed it has heard of it
         if last is None:
             return None
         self._wakeups.notify()
         return answers, Evidence(event, last, to_json(shelf.facts[-1].data))
+
+    async def _aside(self, look: Look) -> tuple[list[Any], list[Any]]:
+        async with self._acquired() as db:
+            return await look.read_aside(db)
 
     async def _build(self, event: Event) -> None:
         async with self._transaction() as db:
@@ -570,21 +580,20 @@ class PostgresStore:
         return await persist(lambda: self._claim_keys(claims))
 
     async def _claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
-        """Its commit waits for the disk, as that of `_change` does."""
+        """One statement, which is a transaction of its own. What it made is durable with whatever
+        is made under the key: that is committed after it."""
         first = first_claims(claims)
-        keys, digests = columns(first)
+        now = self._clock() if self._clock else None
+        asked = (*columns(first), now, RECORDS_KEPT_MS, 2 * len(first))
         with translated(self.url):
-            async with self._transaction() as db:
-                await db.execute(FLUSH)
-                now = self._clock() if self._clock else await db.fetchval(SQL["now"])
-                old = now - RECORDS_KEPT_MS
-                tag = await db.execute(SQL["claim_keys"], keys, digests, now, old)
-                counts = dict(to_pair(row) for row in await db.fetch(SQL["keys"], keys))
-                if tag.endswith(" 0"):
-                    await db.execute("ROLLBACK")
-                else:
-                    await db.execute(SQL["forget_keys"], old, 2 * len(first))
-                    await self._commit(db)
+            async with self._acquired() as db:
+                try:
+                    rows = await db.fetch(SQL["claim_keys"], *asked)
+                except LOST as cause:
+                    _drop(db)
+                    await self._distrust()
+                    raise StoreBusy(f"{self.url}: the connection was lost: {cause}") from cause
+        counts = dict(to_pair(row) for row in rows)
         return [counts[key] for key, _ in claims]
 
     async def free_keys(self, claims: Sequence[tuple[str, str]]) -> None:
