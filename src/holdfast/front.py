@@ -23,10 +23,12 @@ from holdfast.domain.commands import (
     ChangeEvent,
     Command,
     CreateEvent,
+    OpenOrder,
     PlaceHold,
     ReleaseHold,
     Sell,
     SettleOrder,
+    StepOrder,
     Withdraw,
 )
 from holdfast.domain.gating import (
@@ -110,6 +112,8 @@ class Front:
     def submit(self, command: Command) -> Awaitable[Answer]:
         """Without a gate straight on: what is not awaited in between costs nothing."""
         if self._keeper is None:
+            if isinstance(command, UNHEARD):
+                return self._submit(command)
             return self._decided(command)
         if isinstance(command, PlaceHold):
             return self._place(command)
@@ -379,6 +383,8 @@ def overlaid(seat_map: SeatMap, courtesies: list[Owned]) -> SeatMap:
     )
 
 
+UNHEARD = (OpenOrder, SettleOrder, StepOrder)
+"""Of these the cache learns nothing."""
 STAGING = (CreateEvent, ChangeEvent, AddCapacity, Withdraw)
 GATING = ("policy", "gate")
 

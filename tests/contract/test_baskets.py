@@ -126,7 +126,7 @@ async def test_a_refusal_names_every_unknown_unit_of_its_kind(shop):
     await on_sale(shop)
     outcome = await shop.place_hold(E1, buyer="ann", seats=["X-1", "A-1-1", "X-2"])
     assert outcome == Refused(Reason.UNKNOWN_UNIT, seats=("X-1", "X-2"))
-    assert outcome.detail == "the event has no such unit: X-1, X-2"
+    assert outcome.detail == "there is no such unit: X-1, X-2"
     outcome = await shop.place_hold(E1, buyer="ann", pools={"x": 1, "floor": 1, "y": 1})
     assert outcome == Refused(Reason.UNKNOWN_UNIT, pools=("x", "y"))
 

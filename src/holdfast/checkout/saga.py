@@ -110,6 +110,7 @@ def next_step(order: Order) -> Step | None:
 
 
 UNTAKEN = (PaymentState.PENDING, PaymentState.AUTHORIZED)
+ENDS = dict.fromkeys((OrderState.DECLINED, OrderState.VOIDED, OrderState.REFUNDED), True)
 FREEABLE = (*UNTAKEN, PaymentState.CAPTURED)
 TAKEN = (PaymentState.CAPTURED, PaymentState.REFUNDED)
 
@@ -415,7 +416,7 @@ class Saga:
         **changes: Any,
     ) -> None:
         order = self.order
-        if due_in_ms is None and trouble is None:
+        if due_in_ms is None and trouble is None and not (state and ENDS.get(state)):
             after = replace(order.checkout, **changes)
             if next_step(replace(order, state=state or order.state, checkout=after)) is not None:
                 due_in_ms = self._patience.lease_ms  # more is to be done, and we are at it
@@ -443,12 +444,25 @@ class Saga:
         return outcome
 
     async def _ask(self, step: Step, call: Awaitable[T]) -> T:
-        """The provider, within its time."""
+        """The provider, within its time. With less ado than asyncio.timeout has: it is asked twice
+        for every order."""
+        task = asyncio.current_task()
+        assert task is not None
+        late: list[bool] = []
+
+        def enough() -> None:
+            late.append(True)
+            task.cancel()
+
+        timer = task.get_loop().call_later(self._patience.attempt_seconds, enough)
         try:
-            async with asyncio.timeout(self._patience.attempt_seconds):
-                return await self._through(step, call)
-        except TimeoutError:
+            return await self._through(step, call)
+        except asyncio.CancelledError:
+            if not late or task.uncancel() > 0:
+                raise  # somebody else has cancelled it as well
             raise PaymentUnavailable("the provider of payments did not answer") from None
+        finally:
+            timer.cancel()
 
     async def _through(self, step: Step, call: Awaitable[T]) -> T:
         if self._trap is None:

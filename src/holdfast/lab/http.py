@@ -71,7 +71,7 @@ end
 -- whichever connection it came by.
 request = function()
   n = n + 1
-  if n <= behind then return hold(n) end
+  if n <= behind or {holds_only} then return hold(n) end
   local m = n - behind
   if m % 2 == 1 then return order((m + 1) / 2) end
   return hold(behind + m / 2)
@@ -150,8 +150,9 @@ class Http:
         }
 
     def _checkout_turn(self, url: str) -> tuple[Run, Run]:
+        """The same holds, alone and with their orders."""
         runs = []
-        for script in (HOLDS, CHECKOUTS):
+        for script in (CHECKOUTS.replace("{holds_only}", "true"), CHECKOUTS):
             event = f"http-{secrets.token_hex(6)}"
             self._make(url, event, round(self._seconds * 40_000))
             runs.append(self._run(url, script, f"/v1/events/{event}/holds", event=event))
@@ -194,6 +195,7 @@ class Http:
     ) -> Iterator["subprocess.Popen[str]"]:
         file = self._folder / f"{secrets.token_hex(6)}.lua"
         names = {"key": self._key, "path": path, "row": ROW, "event": event, "behind": BEHIND}
+        names["holds_only"] = "false"
         file.write_text(script.format(**names))
         assert self._wrk is not None
         options = ("-t1", f"-c{connections}", f"-d{self._seconds}", "--latency", "-s", str(file))
