@@ -83,6 +83,8 @@ class PostgresStore:
         self._barrier_db: Connection | None = None
         self._wakeups = Wakeups(self._connect)
         self._ways = _ways_of_a_batch(settings)
+        self._doubtful: set[str] = set()
+        """Commands that may have been done, until they are run again: that is looked up."""
 
     @property
     def _begin(self) -> str:
@@ -196,19 +198,25 @@ class PostgresStore:
     async def apply(
         self, commands: Sequence[Command], committed: Committed = nothing
     ) -> list[Answer]:
-        with translated(self.url):
-            done = await self._quickly(commands[0].event, commands)
-            while done is None:
-                try:
-                    async with self._transaction() as db:
-                        done = await self._apply(db, commands[0].event, commands)
-                except Unbuilt as missing:
-                    await self._build(missing.event)
-        answers, evidence = done
-        self._houses.trim()
-        committed()
-        if not all(_harmless(answer) for answer in answers):
-            await self._durable(evidence)
+        try:
+            with translated(self.url):
+                done = await self._quickly(commands[0].event, commands)
+                while done is None:
+                    try:
+                        async with self._transaction() as db:
+                            done = await self._apply(db, commands[0].event, commands)
+                    except Unbuilt as missing:
+                        await self._build(missing.event)
+            answers, evidence = done
+            self._houses.trim()
+            committed()
+            if not all(_harmless(answer) for answer in answers):
+                await self._durable(evidence)
+        except CommitUnknown:
+            self._doubtful.update(command.id for command in commands)
+            raise
+        if self._doubtful:
+            self._doubtful.difference_update([command.id for command in commands])
         return answers
 
     async def _quickly(
@@ -219,6 +227,8 @@ class PostgresStore:
         config = self._configs.get(event)
         usual = self.pooled or not self._settings.early_release
         if usual or not fits(config, commands) or self._houses.peek(event) is not None:
+            return None
+        if self._doubtful and any(command.id in self._doubtful for command in commands):
             return None
         assert config is not None
         shelf = Shelf(event, config)
