@@ -96,8 +96,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The page to which a bank sends the buyer back after 3-D Secure."""
     sandbox_secret: Annotated[str, Meta(max_length=512)] = ""
     """What the sandbox signs its messages with."""
-    payment_seconds: Annotated[float, Meta(gt=0, le=300)] = 5.0
-    """How long one call of the provider may take; then the payment is looked up."""
+    payment_seconds: Annotated[float, Meta(gt=0, le=300)] = 3.0
+    """How long one call of the provider may take; then the payment is looked up. Stripe gets 10
+    at least: a bank takes its time."""
     payment_limit_seconds: Annotated[float, Meta(gt=0, le=2_592_000)] = 3600.0
     """How long a payment is tried, or waited for, before a person has to look at it."""
     checkout_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 20.0

@@ -59,6 +59,7 @@ def make_gate(settings: Settings) -> Gate | None:
     raise SettingsError(f"unknown gate {shown!r}: use none, memory:// or redis://host:port/0")
 
 
+STRIPE_SECONDS_MIN = 10.0
 KNOWN_PAYMENTS = "none, sandbox, sandbox+http://host:port or stripe"
 
 
@@ -81,6 +82,12 @@ def make_provider(settings: Settings) -> Provider | None:
     raise SettingsError(f"payments must be {KNOWN_PAYMENTS}, not {without_secrets(name)!r}")
 
 
+def payment_seconds(settings: Settings) -> float:
+    """How long one call of the provider may take."""
+    slow = settings.payments == "stripe"
+    return max(settings.payment_seconds, STRIPE_SECONDS_MIN) if slow else settings.payment_seconds
+
+
 def _stripe(settings: Settings) -> Provider:
     for setting in ("stripe_key", "stripe_webhook_secret"):
         if not getattr(settings, setting):
@@ -93,7 +100,7 @@ def _stripe(settings: Settings) -> Provider:
         settings.stripe_key,
         settings.stripe_webhook_secret,
         settings.stripe_api_base or None,
-        settings.payment_seconds,
+        payment_seconds(settings),
         settings.stripe_return_url or None,
     )
 

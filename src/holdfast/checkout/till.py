@@ -35,7 +35,7 @@ from holdfast.ids import event_of
 from holdfast.ports import Provider
 from holdfast.tasks import end_task
 from holdfast.upkeep.lease import Lease
-from holdfast.wiring import make_provider
+from holdfast.wiring import make_provider, payment_seconds
 
 RESUME_SECONDS = 1.0
 RESUMED_MAX = 64
@@ -356,9 +356,12 @@ def _given_back(order: Order) -> Order:
 def make_till(shop: Holdfast, *, upkeep: bool = True) -> Till:
     """As the shop's settings say."""
     settings = shop.settings
+    attempt_seconds = payment_seconds(settings)
+    # Whoever asks, gets no answer and looks it up is not to be overtaken meanwhile.
+    lease_seconds = max(settings.checkout_lease_seconds, 2 * attempt_seconds + 1)
     patience = Patience(
-        lease_ms=int(settings.checkout_lease_seconds * 1000),
-        attempt_seconds=settings.payment_seconds,
+        lease_ms=int(lease_seconds * 1000),
+        attempt_seconds=attempt_seconds,
         limit_ms=int(settings.payment_limit_seconds * 1000),
     )
     return Till(
