@@ -9,7 +9,6 @@ hold that was alive then is still its buyer's if its row is the same, though its
 passed while the write waited.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +20,6 @@ from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
 from holdfast.stores.postgres.reading import SQL
 from holdfast.stores.rows import to_hold, to_order, to_record, to_seat
-
-Ordering = OpenOrder | SettleOrder | StepOrder
 
 
 class NotQuick(Exception):
@@ -76,27 +73,6 @@ class Look:
             if type(command) is PlaceHold and not command.digest
         }
         self.now: Millis = 0
-        self._orders = sorted(
-            {command.order for command in commands if isinstance(command, Ordering)}
-        )
-        self._records = sorted({command.id for command in commands if command.digest})
-        self.aside: asyncio.Future[tuple[list[Any], list[Any]]] | None = None
-        """Orders and records, read on another connection meanwhile: nothing that is looked at has
-        to be of one moment, for each row is guarded by itself."""
-
-    @property
-    def has_more(self) -> bool:
-        return bool(self._orders or self._records)
-
-    async def read_aside(self, db: Connection) -> tuple[list[Any], list[Any]]:
-        orders, records = [], []
-        if self._orders:
-            rows = await self._rows("peek_orders", self._orders, db)
-            orders = [to_order(row) for row in rows]
-        if self._records:
-            *rows, _ = await self._rows("records", self._records, db)
-            records = [to_record(row[:-1]) for row in rows]
-        return orders, records
 
     async def fetch(self, want: Fetch) -> Sequence[Any]:
         match want.what:
@@ -104,10 +80,11 @@ class Look:
                 return await self._seats(want.keys)
             case What.PEEK_HOLDS | What.HOLDS:
                 return await self._holds(want.keys)
-            case What.ORDERS if self.aside is not None and list(want.keys) == self._orders:
-                return (await self.aside)[0]
-            case What.RECORDS if self.aside is not None and list(want.keys) == self._records:
-                return (await self.aside)[1]
+            case What.ORDERS:
+                return [to_order(row) for row in await self._rows("peek_orders", want.keys)]
+            case What.RECORDS:
+                *rows, _ = await self._rows("records", want.keys)
+                return [to_record(row[:-1]) for row in rows]
             case What.NOW if self.now:
                 return [self.now]
         raise NotQuick
@@ -130,7 +107,5 @@ class Look:
             known.update((hold.id, hold) for hold in found)
         return [hold for id in ids if (hold := known[id]) is not None]
 
-    async def _rows(
-        self, query: str, keys: Sequence[str], db: Connection | None = None
-    ) -> list[Any]:
-        return list(await (db or self._db).fetch(SQL[query], self._event.id, literal(keys)))
+    async def _rows(self, query: str, keys: Sequence[str]) -> list[Any]:
+        return list(await self._db.fetch(SQL[query], self._event.id, literal(keys)))

@@ -234,8 +234,6 @@ class PostgresStore:
         shelf = Shelf(event, config)
         async with self._acquired() as db:
             look = Look(db, config, commands, self._server_started, self._clock)
-            if look.has_more:
-                look.aside = asyncio.ensure_future(self._aside(look))
             try:
                 answers = await drive_async(run(shelf, commands), look.fetch)
                 if not shelf.changed:
@@ -252,18 +250,10 @@ class PostgresStore:
             except asyncio.CancelledError:
                 _drop(db)
                 raise
-            finally:
-                if look.aside is not None:
-                    await asyncio.wait({look.aside})
-                    look.aside.exception()  # whoever needed it has heard of it
         if last is None:
             return None
         self._wakeups.notify()
         return answers, Evidence(event, last, to_json(shelf.facts[-1].data))
-
-    async def _aside(self, look: Look) -> tuple[list[Any], list[Any]]:
-        async with self._acquired() as db:
-            return await look.read_aside(db)
 
     async def _build(self, event: Event) -> None:
         async with self._transaction() as db:
