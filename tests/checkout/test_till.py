@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.api import wire
 from holdfast.checkout.payments.sandbox import SandboxProvider
@@ -412,3 +413,21 @@ async def test_a_cancel_asked_for_again_is_answered_as_first(quick_desk):
     assert isinstance(first.outcome, Cancelled)
     assert isinstance(again.outcome, Cancelled)
     assert wire.order(again.outcome.order) == wire.order(first.outcome.order)
+
+
+@pytest.mark.parametrize("method", ["sandbox:ok", "sandbox:declined", "sandbox:3ds"])
+async def test_a_message_that_comes_hours_late_and_often_changes_nothing(quick_desk, method):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    bought = await desk.till.buy(hold, method, key="key:k")
+    await asyncio.gather(*desk.till._tasks.values())
+    assert bought.order is not None
+    if method == "sandbox:3ds":
+        await desk.till.cancel(bought.order.id)
+    (before,) = await desk.orders()
+    tally = replace(desk.bank.tally)
+    desk.clock.advance(5 * HOUR_MS)
+    for _ in range(3):
+        await desk.process().nudge(before.id)
+    assert await desk.orders() == [before]
+    assert desk.bank.tally == tally
