@@ -156,7 +156,8 @@ ROUTES_WITH_BODY = [route for route in ROUTES if route.body is not None]
 
 
 def path_of(route: Route, event: str) -> str:
-    return route.path.format(event=event, hold=f"{event}.x", order=f"{event}.x")
+    id = f"{event}.x"
+    return route.path.format(event=event, hold=id, order=id, provider="sandbox")
 
 
 @pytest.mark.parametrize("route", ROUTES_WITH_BODY, ids=lambda route: route.name)
@@ -166,7 +167,9 @@ def test_no_body_is_too_odd(served, night, route):
         path = path_of(route, night)
         heard = post(served, path, body, b"Idempotency-Key: k", method=route.method)
         assert len(heard.statuses) == 1, (name, heard)
-        expected = (200, 201, 404) if name in may_be_absent else (404, 422)
+        expected: tuple[int, ...] = (200, 201, 404) if name in may_be_absent else (404, 422)
+        if route.body is dict:
+            expected = (400,)  # whatever it is, it is not signed
         assert heard.statuses[0] in expected, (name, heard)
 
 
@@ -185,7 +188,7 @@ ANY = st.recursive(
 
 def likely(kind: Any) -> "st.SearchStrategy[Any]":
     """Anything, but often under the names that are known."""
-    names = st.sampled_from(kind.__struct_fields__)
+    names = st.sampled_from(getattr(kind, "__struct_fields__", ("id", "reference")))
     return ANY | st.dictionaries(names | st.text(max_size=3), ANY, max_size=6)
 
 

@@ -2,14 +2,15 @@
 
 from typing import Any
 
+from msgspec import UNSET
+
 from holdfast.api import wire
 from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
 from holdfast.api.holds import opened, unknown
-from holdfast.api.problems import Problem, invalid
+from holdfast.api.problems import Problem
 from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
 from holdfast.checkout.till import InProgress, Purchase
-from holdfast.domain.faults import Fault
 from holdfast.domain.model import Order, OrderState
 from holdfast.domain.outcomes import Confirmed, Reason, Refused
 from holdfast.domain.payments import PaymentState
@@ -18,7 +19,6 @@ from holdfast.ids import digest
 
 NEW_ORDER = Body(wire.NewOrder)
 CANCELLATION = Body(wire.Cancellation)
-WHOLE = wire.Cancellation()
 HOLD_GONE = {Reason.EXPIRED: "hold_expired"}
 ENDED = ("confirmed", "released")
 """Why there was nothing to sell, though nothing was late."""
@@ -136,9 +136,8 @@ def _may_see(service: Service, call: Call, order: Order) -> bool:
 async def cancel(service: Service, call: Call) -> Reply:
     id = call.params["order"]
     asked: wire.Cancellation = CANCELLATION.decode(call.body or b"{}")
-    if call.body and asked != WHOLE and not asked.seats and not asked.pools:
-        raise invalid([Fault("", "names nothing; send no body to cancel all of it")])
-    seats, pools = tuple(asked.seats or ()), asked.pools or {}
+    seats = () if asked.seats is UNSET else tuple(asked.seats)
+    pools = {} if asked.pools is UNSET else asked.pools
     try:
         done = await service.till.cancel(id, seats=seats, pools=pools, key=call.idempotency_key())
     except PaymentError as trouble:

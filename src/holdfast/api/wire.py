@@ -284,12 +284,13 @@ class NewOrder(Strict):
 
 
 class Cancellation(Strict):
-    """Which units of the order to take back; without a body all of them."""
+    """Which units of the order to take back; none named: all of them."""
 
-    seats: (
-        Annotated[list[Label], Meta(max_length=limits.ASK_SEATS_MAX, extra_json_schema=ONCE)] | None
-    ) = None
-    pools: Annotated[dict[Label, Quantity], Meta(max_length=limits.ASK_POOLS_MAX)] | None = None
+    seats: Annotated[list[Label], Meta(min_length=1, extra_json_schema=ONCE)] | UnsetType = UNSET
+    pools: (
+        Annotated[dict[Label, Quantity], Meta(min_length=1, max_length=limits.ASK_POOLS_MAX)]
+        | UnsetType
+    ) = UNSET
 
 
 class Payment(Out):

@@ -19,6 +19,9 @@ class Evidence(NamedTuple):
 
     event: str
     seq: int
+    at_ms: int
+    """Without it another process could have written the same under the same number, after the
+    server has forgotten ours."""
     data: str
 
 

@@ -473,11 +473,13 @@ WITH flush AS MATERIALIZED (
            pg_logical_emit_message(true, 'holdfast', '')
 )
 SELECT found.* FROM flush LEFT JOIN (
-    SELECT asked.* FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[])
-         AS asked (event, seq, data)
+    SELECT asked.* FROM unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[],
+                               $4::text::text[])
+         AS asked (event, seq, at_ms, data)
     CROSS JOIN LATERAL (
         SELECT 1 FROM holdfast.log
-        WHERE log.event = asked.event AND log.seq = asked.seq AND log.data = asked.data LIMIT 1
+        WHERE log.event = asked.event AND log.seq = asked.seq AND log.at_ms = asked.at_ms
+          AND log.data = asked.data LIMIT 1
     ) there
 ) found ON true;
 
@@ -510,7 +512,7 @@ WHERE h.event = n.event AND h.id = n.id;
 SELECT seq FROM holdfast.counters WHERE event = $1;
 
 -- name: last_fact
-SELECT seq, data FROM holdfast.log WHERE event = $1 ORDER BY seq DESC LIMIT 1;
+SELECT seq, at_ms, data FROM holdfast.log WHERE event = $1 ORDER BY seq DESC LIMIT 1;
 
 -- name: documents
 SELECT kind, id, version, body FROM holdfast.documents

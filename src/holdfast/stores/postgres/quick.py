@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.domain.batch import Fetch, What
 from holdfast.domain.commands import Command, OpenOrder, PlaceHold, SettleOrder, StepOrder
-from holdfast.domain.model import Event, Hold, Millis
+from holdfast.domain.model import Event, Hold, HoldState, Millis
 from holdfast.stores import Clock
 from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
@@ -72,6 +72,7 @@ class Look:
             for command in commands
             if type(command) is PlaceHold and not command.digest
         }
+        self._opened = {command.hold for command in commands if type(command) is OpenOrder}
         self.now: Millis = 0
 
     async def fetch(self, want: Fetch) -> Sequence[Any]:
@@ -105,6 +106,8 @@ class Look:
             known.update(dict.fromkeys(new))
             found = [to_hold(row) for row in await self._rows("peek_holds", new)]
             known.update((hold.id, hold) for hold in found)
+            if any(hold.state is HoldState.PAYING and hold.id in self._opened for hold in found):
+                raise NotQuick  # opened once more it is not written, and so not guarded
         return [hold for id in ids if (hold := known[id]) is not None]
 
     async def _rows(self, query: str, keys: Sequence[str]) -> list[Any]:

@@ -54,6 +54,7 @@ from holdfast.stores.rows import (
 )
 
 FLUSH = "SET LOCAL synchronous_commit = on"
+DOUBTFUL_MAX = 100_000
 BUILD_SECONDS = 60.0
 """For reading the plan of a house of a million seats."""
 MIGRATE_SECONDS = 3600.0
@@ -95,6 +96,8 @@ class PostgresStore:
         return "; ".join([begin, *(f"SET LOCAL {way}" for way in self._ways)])
 
     async def _tell_ways(self, db: Connection) -> None:
+        # Where the others went, the server may have forgotten what was seen of it.
+        self._configs.clear()
         if not self.pooled:
             await db.execute("; ".join(f"SET {way}" for way in self._ways))
 
@@ -213,6 +216,8 @@ class PostgresStore:
             if not all(_harmless(answer) for answer in answers):
                 await self._durable(evidence)
         except CommitUnknown:
+            if len(self._doubtful) > DOUBTFUL_MAX:
+                self._doubtful.clear()  # of commands that nobody has run again
             self._doubtful.update(command.id for command in commands)
             raise
         if self._doubtful:
@@ -253,7 +258,7 @@ class PostgresStore:
         if last is None:
             return None
         self._wakeups.notify()
-        return answers, Evidence(event, last, to_json(shelf.facts[-1].data))
+        return answers, Evidence(event, last, look.now, to_json(shelf.facts[-1].data))
 
     async def _build(self, event: Event) -> None:
         async with self._transaction() as db:
@@ -326,7 +331,7 @@ class PostgresStore:
         if not shelf.facts:
             return answers, None
         self._wakeups.notify()
-        return answers, Evidence(event, last, to_json(shelf.facts[-1].data))
+        return answers, Evidence(event, last, now, to_json(shelf.facts[-1].data))
 
     async def _commit(self, db: Connection) -> None:
         try:
@@ -342,7 +347,7 @@ class PostgresStore:
         try:
             async with self._barrier_connection() as db:
                 # One statement, which is a transaction of its own: its reply comes after its flush.
-                asked = columns(evidence) if evidence else ["{}", "{}", "{}"]
+                asked = columns(evidence) if evidence else ["{}", "{}", "{}", "{}"]
                 rows = await db.fetch(SQL["barrier"], *asked)
                 found = {Evidence(*row) for row in rows if row[0] is not None}
         except (*LOST, asyncpg.PostgresError, StoreError) as cause:
@@ -454,10 +459,10 @@ class PostgresStore:
         return config, Totals(*totals)
 
     @asynccontextmanager
-    async def _snapshot(self) -> AsyncIterator[tuple[Connection, Millis]]:
-        """Everything read inside is of one moment."""
+    async def _snapshot(self, *, wide: bool = False) -> AsyncIterator[tuple[Connection, Millis]]:
+        """Everything read inside is of one moment. `wide`: it reads large parts of tables."""
         with translated(self.url):
-            async with self._acquired() as db, _view(db):
+            async with self._acquired() as db, _view(db, WIDE if wide else NARROW):
                 now = self._clock() if self._clock else await db.fetchval(SQL["now"])
                 try:
                     yield db, now
@@ -466,12 +471,12 @@ class PostgresStore:
                     raise StoreError(text) from cause
 
     async def summaries(self, event: str | None = None) -> list[Summary]:
-        async with self._snapshot() as (db, now):
+        async with self._snapshot(wide=True) as (db, now):
             return [to_summary(row) for row in await db.fetch(SQL["summaries"], now, event)]
 
     async def seat_map(self, event: str) -> SeatMap | None:
-        async with self._snapshot() as (db, now):
-            counters = await db.fetchrow(SQL["counters"], event)
+        async with self._snapshot(wide=True) as (db, now):
+            counters = await db.fetchrow(VIEWS["counters"], event)
             if counters is None:
                 return None
             seats = [to_seat_view(row) for row in await db.fetch(SQL["map_seats"], event, now)]
@@ -479,7 +484,7 @@ class PostgresStore:
             return SeatMap(counters[1], seats, pools)
 
     async def statuses(self, event: str) -> Statuses | None:
-        async with self._snapshot() as (db, now):
+        async with self._snapshot(wide=True) as (db, now):
             standing = await db.fetchrow(SQL["standing"], event)
             if standing is None:
                 return None
@@ -517,7 +522,9 @@ class PostgresStore:
                 Entry(event, seq, type, at_ms, read_data(data))
                 for event, seq, type, at_ms, data in rows
             ]
-        await self._durable(Evidence(event, rows[-1]["seq"], rows[-1]["data"]) if rows else None)
+        last = rows[-1] if rows else None
+        seen = Evidence(event, last["seq"], last["at_ms"], last["data"]) if last else None
+        await self._durable(seen)
         return entries
 
     async def due(self) -> list[str]:
@@ -532,16 +539,16 @@ class PostgresStore:
         await self._wakeups.wait(timeout_seconds)
 
     async def strays(self) -> list[str]:
-        async with self._snapshot() as (db, _):
+        async with self._snapshot(wide=True) as (db, _):
             return [row[0] for row in await db.fetch(SQL["strays"])]
 
     async def census(self, event: str) -> Census | None:
-        async with self._snapshot() as (db, now):
+        async with self._snapshot(wide=True) as (db, now):
             return await self._census(db, event, now)
 
     async def _census(self, db: Connection, event: str, now: Millis) -> Census | None:
         counters = await db.fetchrow(SQL["census_counters"], event)
-        config = await db.fetchval(SQL["config"], event)
+        config = await db.fetchval(VIEWS["config"], event)
         if counters is None or config is None:
             return None
         rows = {query: await db.fetch(SQL[query], event) for query in CENSUS}
@@ -654,13 +661,16 @@ HARMLESS = (
 
 
 PLANS = ("seqscan", "hashjoin", "mergejoin")
-VIEW = "; ".join(
+NARROW = "; ".join(
     [
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        *(f"SET LOCAL enable_{plan} = on" for plan in PLANS),
         *("SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = 0"),
+        "SET LOCAL idle_in_transaction_session_timeout = 0",
     ]
 )
+WIDE = "; ".join([NARROW, *(f"SET LOCAL enable_{plan} = on" for plan in PLANS)])
+"""Only for queries that no batch runs: a plan is kept for long, and would be no good there."""
+VIEWS = {name: f"{query}\n/* in a view */" for name, query in SQL.items()}
 
 
 def _ways_of_a_batch(settings: Settings) -> list[str]:
@@ -679,9 +689,9 @@ def _ways_of_a_batch(settings: Settings) -> list[str]:
 
 
 @asynccontextmanager
-async def _view(db: Connection) -> AsyncIterator[None]:
-    """A transaction that reads large parts of tables, in which those are no good ways."""
-    await db.execute(VIEW)
+async def _view(db: Connection, begin: str) -> AsyncIterator[None]:
+    """A transaction that only reads, in which the ways of a batch are no good ones."""
+    await db.execute(begin)
     try:
         yield
     except BaseException:
