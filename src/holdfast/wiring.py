@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from holdfast.errors import SettingsError
 from holdfast.ports import Gate, Provider, Store
@@ -76,6 +77,8 @@ def make_provider(settings: Settings) -> Provider | None:
         from holdfast.checkout.payments.sandbox_http import HttpSandboxProvider
 
         url = name.removeprefix("sandbox+")
+        if not urlsplit(url).hostname:
+            raise SettingsError(f"payments must be {KNOWN_PAYMENTS}, not {name!r}")
         return HttpSandboxProvider(url, settings.sandbox_secret, settings.payment_seconds)
     if name == "stripe":
         return _stripe(settings)

@@ -12,7 +12,9 @@ from holdfast.checkout.till import Cancellation, InProgress, Till
 from holdfast.domain.model import OrderState
 from holdfast.domain.outcomes import Cancelled, Reason
 from holdfast.domain.payments import PaymentState
-from holdfast.errors import PaymentRefused, PaymentUnavailable
+from holdfast.errors import PaymentRefused, PaymentUnavailable, SettingsError
+from holdfast.settings import Settings
+from holdfast.wiring import make_provider
 from tests.checkout.desk import LEASE_MS, PATIENCE, Crash, Desk
 from tests.contract.helpers import E1, HARD_MS, held, on_sale
 
@@ -431,3 +433,21 @@ async def test_a_message_that_comes_hours_late_and_often_changes_nothing(quick_d
         await desk.process().nudge(before.id)
     assert await desk.orders() == [before]
     assert desk.bank.tally == tally
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"payments": "paypal"}, "payments must be none, sandbox, .* not 'paypal'"),
+        ({"payments": "sandbox+http://"}, "payments must be none, sandbox, "),
+        ({"payments": "stripe"}, "payments = stripe needs stripe_key"),
+        ({"payments": "stripe", "stripe_key": "sk_x"}, "needs stripe_webhook_secret"),
+        (
+            {"payments": "stripe", "stripe_key": "pk_x", "stripe_webhook_secret": "whsec_x"},
+            "publishable",
+        ),
+    ],
+)
+def test_a_provider_that_cannot_be_is_one_line(settings, line):
+    with pytest.raises(SettingsError, match=line):
+        make_provider(Settings(**settings))

@@ -201,3 +201,11 @@ def test_another_provider_than_the_orders_own_is_never_asked(
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "payments" in err
     assert shown(run, "show", order)["state"] == "confirmed"
+
+
+def test_what_a_person_has_seen_and_nothing_is_left_to_do_for_is_closed(run):
+    """A capture that failed for good: its units are back, and its money was never taken."""
+    lost = asyncio.run(bought("sandbox:capture-declined"))
+    assert lost.trouble
+    assert "trouble" not in shown(run, "retry", lost.id)
+    assert shown(run, "needing-a-person") == []

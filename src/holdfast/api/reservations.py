@@ -53,6 +53,7 @@ class Reservations:
         try:
             digests = await self._store.claim_keys([claim for claim, _ in batch])
         except Exception as trouble:
+            # Each of them hears of it; the next ones are another try.
             for _, counts in batch:
                 if not counts.done():
                     counts.set_exception(trouble)

@@ -19,6 +19,7 @@ from holdfast.domain.commands import Command
 from holdfast.engine import Holdfast
 from holdfast.followers.live import Live
 from holdfast.settings import Settings
+from holdfast.tasks import end_task
 
 
 class Service:
@@ -72,6 +73,8 @@ class Service:
         try:
             await self.live.stop()
             await self.patience.stop()
+            for hint in list(self.hints):
+                await end_task(hint)
             await self.till.__aexit__()
             await self.keys.close()
         finally:

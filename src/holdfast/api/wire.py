@@ -486,8 +486,6 @@ def order(order: model.Order, *, first: bool = False, inside: bool = False) -> O
         taken = PaymentState.AUTHORIZED if checkout.promised else PaymentState.CAPTURED
         if checkout.method:
             checkout = replace(checkout, payment=taken)
-    given_back = sum(refund.amount for refund in checkout.refunds if refund.done)
-    owed = sum(refund.amount for refund in checkout.refunds if not refund.done)
     # That the money was taken is told by the payment.
     state = OrderState.CONFIRMED if order.state is OrderState.CAPTURED else order.state
     return Order(
@@ -502,8 +500,8 @@ def order(order: model.Order, *, first: bool = False, inside: bool = False) -> O
         currency=order.currency,
         payment=_payment(order, checkout),
         created_at=order.created_at,
-        refunded=given_back if given_back and not first else UNSET,
-        refund_due=owed if owed and not first else UNSET,
+        refunded=UNSET if first else checkout.refunded or UNSET,
+        refund_due=UNSET if first else checkout.refund_due or UNSET,
         settlement=checkout.settlement or UNSET,
         next_action=checkout.next_action or UNSET,
         reason=checkout.reason or UNSET,
@@ -513,8 +511,8 @@ def order(order: model.Order, *, first: bool = False, inside: bool = False) -> O
 
 def _payment(order: model.Order, checkout: model.Checkout) -> Payment | None:
     if checkout.method:
-        provider, _, id = (order.payment or f"{checkout.method.partition(':')[0]}:").partition(":")
-        return Payment(provider=provider, id=id or None, state=checkout.payment)
+        id = order.payment.partition(":")[2] if order.payment else None
+        return Payment(provider=checkout.provider, id=id, state=checkout.payment)
     if order.payment is None:
         return None
     # Paid for elsewhere: whoever sold it said so.

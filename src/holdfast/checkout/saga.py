@@ -43,10 +43,10 @@ T = TypeVar("T")
 
 POLL_MS: Millis = 500
 """How often a payment that the provider is still working on is looked up."""
-RENEW_MS: Millis = 5_000
-"""How often whoever waits says that he is still there."""
 ACTION_POLL_MS: Millis = 5_000
 """The same for one that waits for the buyer, should no webhook come."""
+RENEW_MS: Millis = 5_000
+"""How often whoever waits says that he is still there."""
 BACK_OFF_FIRST_MS: Millis = 500
 BACK_OFF_LAST_MS: Millis = 60_000
 
@@ -76,9 +76,9 @@ class Overtaken(Exception):
 class Patience(msgspec.Struct, frozen=True):
     """How long what may take."""
 
-    lease_ms: Millis = 15_000
+    lease_ms: Millis = 20_000
     """How long whoever is at an order may be silent before others go on."""
-    attempt_seconds: float = 5.0
+    attempt_seconds: float = 3.0
     """How long one call of the provider may take."""
     waiting_ms: Millis = 60_000
     """How long a payment without an answer is waited for, before it is left to be looked up."""
@@ -110,7 +110,6 @@ def next_step(order: Order) -> Step | None:
 
 
 UNTAKEN = (PaymentState.PENDING, PaymentState.AUTHORIZED)
-ENDS = dict.fromkeys((OrderState.DECLINED, OrderState.VOIDED, OrderState.REFUNDED), True)
 FREEABLE = (*UNTAKEN, PaymentState.CAPTURED)
 TAKEN = (PaymentState.CAPTURED, PaymentState.REFUNDED)
 
@@ -140,7 +139,6 @@ class Saga:
         self.told: asyncio.Future[Order] = asyncio.get_running_loop().create_future()
         """The order as soon as there is something to say, for those who wait: when it is paid for,
         which need not be written down first, or when it goes no further for now."""
-        self._ids = IDS
         self._now = order.created_ms
         self._waited_ms = 0
 
@@ -175,7 +173,7 @@ class Saga:
 
     async def _anothers(self) -> bool:
         """Whether another provider has its money: then no word of this one's means anything."""
-        whose = self.order.checkout.method.partition(":")[0]
+        whose = self.order.checkout.provider
         if whose == self._provider.name:
             return False
         await self._stuck(f"it is paid by {whose}, and payments are {self._provider.name} here")
@@ -247,7 +245,7 @@ class Saga:
     async def _settle(self, standing: Standing) -> bool:
         order = self.order
         command = SettleOrder(
-            id=self._ids.new(),
+            id=IDS.new(),
             event=order.event,
             order=order.id,
             hold=order.hold or "",
@@ -260,7 +258,7 @@ class Saga:
         if isinstance(outcome, Refused) and outcome.reason is Reason.LATE:
             late = replace(
                 command,
-                id=self._ids.new(),
+                id=IDS.new(),
                 late=True,
                 buyer=order.buyer,
                 pools=order.pools,
@@ -317,7 +315,7 @@ class Saga:
     async def _cancel(self, trouble: str | None) -> None:
         order = self.order
         command = CancelOrder(
-            id=self._ids.new(),
+            id=IDS.new(),
             event=order.event,
             order=order.id,
             fence=order.version,
@@ -416,12 +414,12 @@ class Saga:
         **changes: Any,
     ) -> None:
         order = self.order
-        if due_in_ms is None and trouble is None and not (state and ENDS.get(state)):
+        if due_in_ms is None and trouble is None:
             after = replace(order.checkout, **changes)
             if next_step(replace(order, state=state or order.state, checkout=after)) is not None:
                 due_in_ms = self._patience.lease_ms  # more is to be done, and we are at it
         command = StepOrder(
-            id=self._ids.new(),
+            id=IDS.new(),
             event=order.event,
             order=order.id,
             fence=order.version,

@@ -118,7 +118,7 @@ async def _show(store: str | None, id: str) -> Order:
 
 async def _retry(store: str | None, id: str) -> Order:
     async with _at_the_till(store, id) as (till, order):
-        if next_step(order) is None:
+        if next_step(order) is None and order.trouble is None:
             raise Failed(f"there is nothing to do for the order {id!r}", REFUSED)
         return await till.nudge(id, retry=True) or order
 
@@ -139,7 +139,7 @@ async def _at_the_till(store: str | None, id: str) -> AsyncIterator[tuple[Till, 
     async with Holdfast.open(store, upkeep=False) as shop:
         order = await _found(shop, id)
         till = make_till(shop, upkeep=False)
-        paid_by = order.checkout.method.partition(":")[0]
+        paid_by = order.checkout.provider
         # Another provider knows nothing of the payment, and would be believed.
         if paid_by and (till.provider is None or till.provider.name != paid_by):
             raise Failed(f"the order {id!r} is paid by {paid_by}: set payments as the service does")
@@ -188,8 +188,6 @@ def _row(order: Order) -> tuple[str, ...]:
 
 def _pairs(order: Order) -> list[tuple[str, str]]:
     checkout = order.checkout
-    given_back = sum(refund.amount for refund in checkout.refunds if refund.done)
-    owed = sum(refund.amount for refund in checkout.refunds if not refund.done)
     pairs = [
         ("state", order.state.value),
         ("buyer", order.buyer),
@@ -202,10 +200,10 @@ def _pairs(order: Order) -> list[tuple[str, str]]:
         pairs.append(("payment is", checkout.payment.value))
     if checkout.settlement:
         pairs.append(("settled", checkout.settlement.replace("_", " ")))
-    if given_back:
-        pairs.append(("given back", money(given_back, order.currency)))
-    if owed:
-        pairs.append(("to give back", money(owed, order.currency)))
+    if checkout.refunded:
+        pairs.append(("given back", money(checkout.refunded, order.currency)))
+    if checkout.refund_due:
+        pairs.append(("to give back", money(checkout.refund_due, order.currency)))
     if checkout.reason:
         pairs.append(("why not sold", checkout.reason))
     if order.trouble:

@@ -260,6 +260,21 @@ class Checkout(msgspec.Struct, frozen=True, omit_defaults=True):
     priced_ms: Millis = 0
     """Since when the prices counted that it was sold at."""
 
+    @property
+    def provider(self) -> str:
+        """Who moves its money; nothing where nobody does."""
+        return self.method.partition(":")[0]
+
+    @property
+    def refunded(self) -> int:
+        """How much was given back."""
+        return sum(refund.amount for refund in self.refunds if refund.done)
+
+    @property
+    def refund_due(self) -> int:
+        """How much is still to be given back."""
+        return sum(refund.amount for refund in self.refunds if not refund.done)
+
 
 NO_CHECKOUT = Checkout()
 

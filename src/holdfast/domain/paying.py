@@ -14,7 +14,6 @@ from holdfast.domain.model import (
     NO_CHECKOUT,
     Ask,
     Best,
-    Checkout,
     Event,
     Hold,
     HoldState,
@@ -34,7 +33,7 @@ from holdfast.domain.outcomes import (
 )
 from holdfast.domain.payments import PaymentState
 from holdfast.domain.picking import Basket, not_on_sale, over_cap, pick
-from holdfast.domain.selling import sold_hold, sold_seat
+from holdfast.domain.selling import order_of, sold_hold, sold_seat
 from holdfast.domain.shelf import Decision, Row, Shelf
 
 ANNOUNCED = {
@@ -54,33 +53,24 @@ def open_order(shelf: Shelf, event: Event, command: OpenOrder, now: Millis) -> D
     hold = fenced(shelf, command, now)
     if isinstance(hold, Refused):
         return Decision(hold)
-    order = Order(
-        id=command.order,
-        event=event.id,
-        buyer=hold.buyer,
+    order = order_of(hold, command.order, now)
+    if not order.amount:
+        # Nothing to pay: it is sold here and now.
+        return _sold(order, sold_hold(shelf, hold, order))
+    if not command.method:
+        return Decision(Refused(Reason.PAYMENT_REQUIRED, hold.id))
+    order = replace(
+        order,
         state=OrderState.PENDING,
-        seats=hold.seats,
-        pools=hold.pools,
-        amount=hold.amount,
-        currency=hold.currency,
-        created_ms=now,
-        hold=hold.id,
         due_ms=now + command.lease_ms,
-        checkout=Checkout(
+        checkout=replace(
+            order.checkout,
             method=command.method,
             other_seats=command.other_seats,
             driver=command.driver,
             last=command.id,
-            priced_ms=hold.placed_ms,
         ),
     )
-    if not order.amount:
-        # Nothing to pay: it is sold here and now.
-        free = Checkout(last=command.id, priced_ms=hold.placed_ms)
-        order = replace(order, state=OrderState.CONFIRMED, due_ms=None, checkout=free)
-        return _sold(order, sold_hold(shelf, hold, order))
-    if not command.method:
-        return Decision(Refused(Reason.PAYMENT_REQUIRED, hold.id))
     rows: list[Row] = [order]
     announced: list[Fact] = []
     if hold.state is not HoldState.PAYING:
@@ -270,11 +260,8 @@ def _announced(was: Order, order: Order) -> list[Fact]:
     freed = PaymentState.VOIDED
     if order.checkout.payment is freed is not was.checkout.payment and was.checkout.settlement:
         return [facts.of_order(facts.ORDER_VOIDED, order)]
-    given = sum(refund.amount for refund in order.checkout.refunds if refund.done)
-    before = sum(refund.amount for refund in was.checkout.refunds if refund.done)
-    if given == before:
-        return []
-    return [facts.of_order(facts.ORDER_REFUNDED, replace(order, amount=given - before))]
+    given = order.checkout.refunded - was.checkout.refunded
+    return [facts.of_order(facts.ORDER_REFUNDED, replace(order, amount=given))] if given else []
 
 
 def _fenced_order(shelf: Shelf, command: SettleOrder | StepOrder) -> Order | Refused:

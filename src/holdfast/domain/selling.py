@@ -29,9 +29,15 @@ def confirm(shelf: Shelf, event: Event, command: ConfirmHold, now: Millis) -> De
     if said := _said(shelf, command):
         return Decision(said)
     # From here the sale must succeed: a live hold has all its units.
-    order = Order(
-        id=command.order,
-        event=event.id,
+    order = order_of(hold, command.order, now, command.payment)
+    return _confirmed(order, sold_hold(shelf, hold, order), [])
+
+
+def order_of(hold: Hold, id: str, now: Millis, payment: str | None = None) -> Order:
+    """Of all that the hold holds, for what it cost then."""
+    return Order(
+        id=id,
+        event=hold.event,
         buyer=hold.buyer,
         state=OrderState.CONFIRMED,
         seats=hold.seats,
@@ -40,10 +46,9 @@ def confirm(shelf: Shelf, event: Event, command: ConfirmHold, now: Millis) -> De
         currency=hold.currency,
         created_ms=now,
         hold=hold.id,
-        payment=command.payment,
+        payment=payment,
         checkout=Checkout(priced_ms=hold.placed_ms),
     )
-    return _confirmed(order, sold_hold(shelf, hold, order), [])
 
 
 def sold_hold(shelf: Shelf, hold: Hold, order: Order) -> list[Row]:

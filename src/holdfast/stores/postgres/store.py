@@ -23,7 +23,7 @@ from holdfast.settings import Settings
 from holdfast.stores import Clock, drive_async, persist
 from holdfast.stores.addresses import without_secrets
 from holdfast.stores.houses import Houses, Unbuilt, build
-from holdfast.stores.postgres import schema
+from holdfast.stores.postgres import schema, ways
 from holdfast.stores.postgres.address import check_address, unusable
 from holdfast.stores.postgres.arrays import columns, literal
 from holdfast.stores.postgres.barrier import Barrier, Evidence
@@ -31,6 +31,7 @@ from holdfast.stores.postgres.errors import LOST, Connection, said, translated
 from holdfast.stores.postgres.quick import Look, NotQuick, fits
 from holdfast.stores.postgres.reading import SQL, Reader
 from holdfast.stores.postgres.wakeups import Wakeups
+from holdfast.stores.postgres.ways import NARROW, VIEWS, WIDE, view
 from holdfast.stores.postgres.writing import Writer
 from holdfast.stores.rows import (
     CENSUS,
@@ -83,7 +84,7 @@ class PostgresStore:
         self._barrier = Barrier(self._flush)
         self._barrier_db: Connection | None = None
         self._wakeups = Wakeups(self._connect)
-        self._ways = _ways_of_a_batch(settings)
+        self._ways = ways.of_a_batch(settings)
         self._doubtful: set[str] = set()
         """Commands that may have been done, until they are run again: that is looked up."""
 
@@ -462,7 +463,7 @@ class PostgresStore:
     async def _snapshot(self, *, wide: bool = False) -> AsyncIterator[tuple[Connection, Millis]]:
         """Everything read inside is of one moment. `wide`: it reads large parts of tables."""
         with translated(self.url):
-            async with self._acquired() as db, _view(db, WIDE if wide else NARROW):
+            async with self._acquired() as db, view(db, WIDE if wide else NARROW, _abandon):
                 now = self._clock() if self._clock else await db.fetchval(SQL["now"])
                 try:
                     yield db, now
@@ -644,7 +645,7 @@ def _drop(db: Any) -> None:  # as above
 
 
 async def _no_reset(db: Any) -> None:
-    """Nothing to reset: every transaction sets what it needs for itself."""
+    """Nothing to reset: what a connection was told counts for all that it does."""
 
 
 async def _through_a_pooler(db: Connection) -> bool:
@@ -658,46 +659,6 @@ HARMLESS = (
     *(Reason.BUYER_CAP, Reason.NOT_ON_SALE, Reason.UNKNOWN_EVENT, Reason.UNKNOWN_UNIT),
 )
 """Refusals that say nothing which a crash could make untrue to somebody's loss."""
-
-
-PLANS = ("seqscan", "hashjoin", "mergejoin")
-NARROW = "; ".join(
-    [
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        *("SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = 0"),
-        "SET LOCAL idle_in_transaction_session_timeout = 0",
-    ]
-)
-WIDE = "; ".join([NARROW, *(f"SET LOCAL enable_{plan} = on" for plan in PLANS)])
-"""Only for queries that no batch runs: a plan is kept for long, and would be no good there."""
-VIEWS = {name: f"{query}\n/* in a view */" for name, query in SQL.items()}
-
-
-def _ways_of_a_batch(settings: Settings) -> list[str]:
-    durable = "off" if settings.early_release else "on"
-    return [
-        f"lock_timeout = {settings.lock_timeout_ms}",
-        f"statement_timeout = {settings.statement_timeout_ms}",
-        # Every statement of a batch finds its rows by key. A planner that has not met a table yet
-        # would rather scan it while it is small, and keeps to that plan when it has grown
-        # (measured: 118 ms instead of 1 for the holds of a batch).
-        *(f"enable_{plan} = off" for plan in PLANS),
-        # A process that stops in the middle must not keep its locks.
-        f"idle_in_transaction_session_timeout = {settings.statement_timeout_ms}",
-        f"synchronous_commit = {durable}",
-    ]
-
-
-@asynccontextmanager
-async def _view(db: Connection, begin: str) -> AsyncIterator[None]:
-    """A transaction that only reads, in which the ways of a batch are no good ones."""
-    await db.execute(begin)
-    try:
-        yield
-    except BaseException:
-        await _abandon(db)
-        raise
-    await db.execute("COMMIT")
 
 
 def _harmless(answer: Answer) -> bool:

@@ -43,6 +43,17 @@ def _may_go_together(writes: Sequence[Write]) -> bool:
     return all(write.query in TOGETHER and len(write.rows) <= ROWS_MAX for write in writes)
 
 
+def _shifted(query: str, by: int) -> str:
+    """The query with its arguments so many places further on."""
+    return PLACEHOLDER.sub(lambda found: f"${int(found[1]) + by}", query)
+
+
+def _moved(shelf: Shelf, now: Millis) -> tuple[Any, ...]:
+    """The arguments of `advance`: how the counter moves on, and the facts."""
+    facts = columns([(fact.type, rows.to_json(fact.data)) for fact in shelf.facts])
+    return (*rows.advance(shelf), now, *(facts or ["{}", "{}"]))
+
+
 @cache
 def _together(queries: tuple[str, ...], lengths: tuple[int, ...], alone: bool) -> str:
     """One statement of these, which have so many arguments each, and then how many rows each has
@@ -50,8 +61,7 @@ def _together(queries: tuple[str, ...], lengths: tuple[int, ...], alone: bool) -
     parts, expected = [], []
     used = ADVANCE_ARGS
     for query, length in zip(queries, lengths, strict=True):
-        shifted = PLACEHOLDER.sub(lambda found, by=used: f"${int(found[1]) + by}", SQL[query])  # type: ignore[misc]
-        parts.append(f"{query} AS ({shifted} RETURNING 1)")
+        parts.append(f"{query} AS ({_shifted(SQL[query], used)} RETURNING 1)")
         used += length
     for query in queries:
         if query != UNCOUNTED:
@@ -75,9 +85,7 @@ class Writer:
         writes = [write for write in rows.changes(shelf, now, 0) if write.rows]
         if not writes or not _may_go_together(writes):
             return None
-        facts = columns([(fact.type, rows.to_json(fact.data)) for fact in shelf.facts])
-        moved = (*rows.advance(shelf), now, *facts)
-        return await self._write_together(writes, moved, alone=True)
+        return await self._write_together(writes, _moved(shelf, now), alone=True)
 
     async def write(self, shelf: Shelf, now: Millis) -> int:
         """Writes everything; returns the number of the last fact."""
@@ -85,9 +93,7 @@ class Writer:
         if shelf.plans:
             last = await self._db.fetchval(SQL["last_position"], shelf.event_id)
         writes = [write for write in rows.changes(shelf, now, last) if write.rows]
-        facts = columns([(fact.type, rows.to_json(fact.data)) for fact in shelf.facts])
-        facts = facts or ["{}", "{}"]
-        moved = (*rows.advance(shelf), now, *facts)
+        moved = _moved(shelf, now)
         if writes and _may_go_together(writes):
             seq = await self._write_together(writes, moved)
         else:
