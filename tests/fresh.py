@@ -19,7 +19,7 @@ from holdfast.stores.postgres.wakeups import Wakeups
 
 TABLES = (
     *("events", "counters", "buyers", "seats", "seat_plans", "sold_seats", "pools", "claims"),
-    *("holds", "orders", "order_keys", "commands", "log", "documents"),
+    *("holds", "orders", "order_keys", "commands", "log", "documents", "cursors"),
 )
 
 

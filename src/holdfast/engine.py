@@ -44,7 +44,7 @@ from holdfast.domain.outcomes import (
 )
 from holdfast.domain.plan import read_capacity, read_changes, read_event
 from holdfast.domain.views import SeatMap, Statuses, Summary
-from holdfast.errors import Invalid
+from holdfast.errors import Invalid, Pruned
 from holdfast.front import Front
 from holdfast.gates.keeper import Keeper
 from holdfast.ids import event_of, is_event_id
@@ -434,14 +434,20 @@ class Holdfast:
 
     async def log(self, event: str, *, after: int = 0, limit: int = 100) -> list[Entry]:
         """The facts with numbers above `after`, in order, none missing. A limit outside of 1 to
-        10,000 is taken as the nearest of the two."""
+        10,000 is taken as the nearest of the two. Raises Pruned where the first of them are no
+        longer there."""
         with _checking() as faults:
             faults.integer("after", after, -(2**62), 2**62)
             faults.integer("limit", limit, -(2**62), 2**62)
         if not is_event_id(event):
             return []
         most = min(max(limit, 1), limits.LOG_PAGE_MAX)
-        return await self._opened().log(event, max(after, 0), most)
+        begin = max(after, 0)
+        entries = await self._opened().log(event, begin, most)
+        # The last fact of a log is never pruned, so it shows.
+        if entries and entries[0].seq != begin + 1:
+            raise Pruned(event, entries[0].seq)
+        return entries
 
     def _opened(self) -> Store:
         self._lanes.check_open()

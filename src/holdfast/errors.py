@@ -16,6 +16,8 @@ HoldfastError
     PaymentUnavailable nobody knows whether it was done: ask again
     PaymentRefused     it will never be done, and why
     Forged             a message that says it is the provider's, and is not
+  BrokerDown         nobody knows what the broker has of it: publish it again
+  Pruned             the facts asked for are no longer on the log, which begins with `first`
 """
 
 from holdfast.domain.faults import Fault
@@ -87,3 +89,14 @@ class PaymentRefused(PaymentError):
 
 class Forged(PaymentError):
     pass
+
+
+class BrokerDown(HoldfastError):
+    pass
+
+
+class Pruned(HoldfastError):
+    def __init__(self, event: str, first: int) -> None:
+        self.event = event
+        self.first = first
+        super().__init__(f"the log of {event} begins with {first}: what was before was pruned")

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from holdfast.domain.cloudevents import Message
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.gating import Op, Snapshot, Verdict
 from holdfast.domain.model import Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.payments import Charge, Standing
-from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
+from holdfast.domain.views import Census, Cursor, Document, Move, SeatMap, Statuses, Summary
 
 Committed = Callable[[], None]
 """Told as soon as a batch holds no lock any more: the next may begin, though the answers of this
@@ -67,6 +68,25 @@ class Store(Protocol):
         """Orders of all events that a person has to look at, oldest first."""
 
     async def log(self, event: str, after: int, limit: int) -> list[Entry]: ...
+
+    async def tails(self, after: Mapping[str, int], limit: int) -> list[Entry]:
+        """What `log` tells of several events, of each up to `limit` facts after its number, in one
+        read; an event's facts stand together, in order."""
+
+    async def prune(self, event: str, through: int, limit: int) -> int:
+        """Forgets the oldest facts, up to that number and at most so many; how many it were. The
+        last fact of a log stays."""
+
+    async def cursors(self, follower: str | None = None) -> tuple[list[Cursor], Millis]:
+        """How far the follower has come with each event, or all followers, in order of follower
+        and event; and the authority's time."""
+
+    async def move(self, follower: str, moves: Sequence[Move]) -> set[str]:
+        """Moves cursors durably: each that stands where it was (0: also where there is none) and
+        has no higher fence. The events whose cursors it moved. Fails as `put` does."""
+
+    async def forget(self, follower: str) -> None:
+        """Removes the cursors of a follower that is no more."""
 
     async def due(self) -> list[str]:
         """Events that have holds to announce as expired."""
@@ -198,3 +218,25 @@ class Provider(Protocol):
         """The reference of the charge that a message of the provider's is about, None if it is
         about none of ours. Names of headers are in lower case. Raises Forged where the signature
         is not the provider's, or too old."""
+
+
+class Broker(Protocol):
+    """Where facts go. It has them when it said so, and may have them twice."""
+
+    @property
+    def url(self) -> str:
+        """Its address, without secrets."""
+
+    async def open(self) -> None:
+        """Raises BrokerDown where it does not answer, SettingsError where it never will."""
+
+    async def close(self) -> None: ...
+
+    async def publish(self, messages: Sequence[Message]) -> dict[int, str]:
+        """Returns when the broker has all of them durably, those of an event in their order. But
+        for those that it will never take: of these, their place and why. Raises BrokerDown where
+        that is not known of some: all of them are published again."""
+
+    async def bury(self, message: Message, reason: str) -> None:
+        """Puts what the broker would not take where its own people look for such things. Raises
+        BrokerDown."""

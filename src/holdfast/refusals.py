@@ -158,6 +158,9 @@ class Refusals:
         assert watched.cursor is not None
         while True:
             page = await self._read_log(event, watched.cursor, PAGE)
+            if page and page[0].seq != watched.cursor + 1:
+                # Pruned meanwhile: nobody can tell what was opened in between.
+                self.forget(event)
             for entry in page:
                 watched.cursor = entry.seq
                 if entry.type in OPENING:

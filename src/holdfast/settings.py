@@ -32,7 +32,7 @@ CHOICES = {
 
 UNSHOWN = (
     *("admin_key", "secret", "store", "gate", "stripe_key", "stripe_webhook_secret"),
-    "sandbox_secret",
+    *("sandbox_secret", "broker", "broker_options"),
 )
 """Secrets, or addresses that may have a password in them."""
 SECRET_CHARS_MIN = 16
@@ -105,6 +105,32 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a process that is at an order may be silent before another goes on with it."""
     checkout_wait_seconds: Annotated[float, Meta(gt=0, le=300)] = 30.0
     """How long a buyer is kept waiting for his payment; then he is told that it is pending."""
+
+    # Followers
+    broker: str = "none"
+    """Where facts are published: none, kafka://host:port, nats://host:port or memory://"""
+    broker_topic: Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,200}$")] = "holdfast"
+    """Kafka's topic, or how NATS' subjects begin. Dead letters have one beside it."""
+    broker_options: Annotated[str, Meta(max_length=4_000)] = ""
+    """More for Kafka's client: security.protocol=SASL_SSL, sasl.mechanisms=PLAIN, ..."""
+    broker_partitions: Annotated[int, Meta(ge=1, le=10_000)] = 12
+    """Of a Kafka topic that has to be made."""
+    relay_name: Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")] = "relay"
+    """Whose cursors are used. Under a new name everything is published from the beginning."""
+    relay_batch: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+    """Facts that are published at a time."""
+    relay_poll_ms: Annotated[int, Meta(ge=1, le=60_000)] = 250
+    """How often the log is looked at where no wake-up came."""
+    relay_wake: bool = True
+    """Whether wake-ups are waited for; else the log is only looked at that often."""
+    relay_lease_seconds: Annotated[float, Meta(ge=0.5, le=300)] = 5.0
+    """How long a relay may be silent before others take its events over."""
+    webhook_seconds: Annotated[float, Meta(gt=0, le=60)] = 15.0
+    """How long a receiver of webhooks may take to answer."""
+    webhook_internal: bool = False
+    """Whether webhooks may be sent to internal addresses too; else only to the internet's."""
+
+    # Limits
     requests_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 4_096
     """Requests that a worker has in hand; past it the answer is 503, at once."""
     header_seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0

@@ -2,13 +2,17 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from holdfast.errors import SettingsError
-from holdfast.ports import Gate, Provider, Store
+from holdfast.ports import Broker, Gate, Provider, Store
 from holdfast.settings import Settings
 from holdfast.stores import Clock, host_clock
 from holdfast.stores.addresses import without_secrets
+
+if TYPE_CHECKING:
+    from holdfast.stores.postgres.wal import Wal
 
 KNOWN_STORES = (
     "memory://, sqlite:///path/to/file.db, postgresql://user@host/database "
@@ -58,6 +62,62 @@ def make_gate(settings: Settings) -> Gate | None:
         return RedisGate(url, settings.gate_timeout_ms, prefix=settings.gate_prefix)
     shown = without_secrets(url)
     raise SettingsError(f"unknown gate {shown!r}: use none, memory:// or redis://host:port/0")
+
+
+KNOWN_BROKERS = "none, kafka://host:port, nats://host:port or memory://"
+
+
+def make_broker(settings: Settings) -> Broker | None:
+    """Where facts are published, not opened yet."""
+    url = settings.broker
+    if url == "none":
+        return None
+    if url == "memory://":
+        from holdfast.brokers.memory import MemoryBroker
+
+        return MemoryBroker()
+    if url.startswith("kafka://"):
+        return _kafka(url, settings)
+    if url.startswith(("nats://", "tls://")):
+        try:
+            from holdfast.brokers.nats import NatsBroker
+        except ImportError:
+            raise SettingsError("NATS needs its client: pip install 'holdfast[nats]'") from None
+        return NatsBroker(url, settings.broker_topic)
+    raise SettingsError(f"unknown broker {without_secrets(url)!r}: use {KNOWN_BROKERS}")
+
+
+def _kafka(url: str, settings: Settings) -> Broker:
+    try:
+        from holdfast.brokers.kafka import KafkaBroker
+    except ImportError:
+        raise SettingsError("Kafka needs its client: pip install 'holdfast[kafka]'") from None
+    options = kafka_options(settings)
+    return KafkaBroker(url, settings.broker_topic, settings.broker_partitions, options)
+
+
+def kafka_options(settings: Settings) -> dict[str, str]:
+    """What is set for Kafka's client, by its own names."""
+    options = {}
+    for part in filter(None, map(str.strip, settings.broker_options.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise SettingsError("broker_options are name=value, with commas between them")
+        options[name.strip()] = value.strip()
+    return options
+
+
+def make_wal(settings: Settings) -> "Wal":
+    """The write-ahead log of the store, as a source of facts; not opened yet."""
+    if not settings.store.startswith(("postgresql://", "postgres://")):
+        raise SettingsError("--from wal reads PostgreSQL's write-ahead log: no other store has it")
+    try:
+        from holdfast.stores.postgres.wal import Wal
+    except ImportError:
+        raise SettingsError("--from wal needs its driver: pip install 'holdfast[wal]'") from None
+    # One slot for each follower: two that shared one would each get a part.
+    name = settings.relay_name.lower().replace(".", "_").replace("-", "_")
+    return Wal(settings.store, slot=f"holdfast_{name}"[:63])
 
 
 STRIPE_SECONDS_MIN = 10.0

@@ -20,6 +20,7 @@ WELL_FORMED = (
 """Reasons of a 422 that speak of what is there, not of what the body looks like."""
 BEYOND_A_SCHEMA = re.compile(
     "all units together may be worth|an event may have|has no price in prices"
+    "|must be http:// or https://|\\S+ is an internal "
     "|is there twice|makes a seat that is there already|may ask for|nothing to add"
 )
 """Faults that relate one field to another."""

@@ -1,5 +1,6 @@
 """Events over HTTP: create, see, change, the seat map and the log."""
 
+import asyncio
 import gzip
 import threading
 import time
@@ -445,6 +446,30 @@ def test_the_log_is_read_page_by_page_from_1_without_a_gap(served, event):
         "facts": [],
         "next": 99,
     }
+
+
+def test_what_was_pruned_is_gone_and_where_the_log_begins_is_told(served, event):
+    for number in range(1, 5):
+        body = {"buyer": "ann", "seats": [f"A-1-{number}"]}
+        assert served.call("POST", f"/v1/events/{event}/holds", body).status_code == 201
+
+    async def prune() -> int:
+        async with Holdfast.open(served.environment["HOLDFAST_STORE"], upkeep=False) as shop:
+            return await shop.store.prune(event, 3, 100)
+
+    assert asyncio.run(prune()) == 3
+    path = f"/v1/events/{event}/log"
+    for after in (0, 2):
+        gone = served.call("GET", f"{path}?after={after}")
+        assert refusal(gone) == (410, "pruned")
+        assert gone.json()["first"] == 4
+        assert gone.json()["detail"] == (
+            f"the log of {event} begins with 4: what was before was pruned"
+        )
+    page = served.call("GET", f"{path}?after=3").json()
+    assert [fact["sequence"] for fact in page["facts"]] == [4, 5]
+    assert page["next"] == 5
+    assert served.call("GET", f"{path}?after=5").json() == {"facts": [], "next": 5}
 
 
 def test_the_log_tells_the_whole_story_of_a_sale(served):

@@ -84,6 +84,14 @@ TABLE = {
     "POST /v1/orders/{order}/retry": admins("200"),
     "POST /v1/payments/{provider}/webhook": anybody("400 forged"),
     "POST /v1/buyers": readers("201"),
+    "POST /v1/webhooks": admins("201"),
+    "GET /v1/webhooks": admins("200"),
+    "DELETE /v1/webhooks": admins("204"),
+    "GET /v1/webhooks/{webhook}": admins("200"),
+    "DELETE /v1/webhooks/{webhook}": admins("204"),
+    "POST /v1/webhooks/{webhook}/rotate": admins("200"),
+    "POST /v1/webhooks/{webhook}/enable": admins("200"),
+    "POST /v1/webhooks/{webhook}/redeliver": admins("200"),
     "GET /v1/system": admins("200"),
     "PATCH /v1/system": admins("409 no_gate"),
     "GET /healthz": anybody("200"),
@@ -131,6 +139,7 @@ class World:
         assert served.call("GET", "/v1/events", key=self.revoked).status_code == 200
         self.event = make_event(served, pools=[{"id": "floor", "capacity": 100_000}])
         self._numbers = count(1)
+        self._webhook = ""
 
     def buyer(self) -> Buyer:
         name = f"buyer-{next(self._numbers)}"
@@ -158,6 +167,14 @@ class World:
         made: dict[str, Any] = answer.json()
         return made
 
+    def webhook(self) -> str:
+        """There may be a hundred: the one before is gone."""
+        if self._webhook:
+            self.served.call("DELETE", f"/v1/webhooks/{self._webhook}")
+        made = self.served.call("POST", "/v1/webhooks", SUBSCRIPTION)
+        self._webhook = made.json()["id"]
+        return self._webhook
+
     def new_event(self) -> dict[str, Any]:
         pools = [{"id": "floor", "capacity": 1}]
         return {"id": f"role-{next(self._numbers)}", "prices": {"floor": 1}, "pools": pools}
@@ -184,6 +201,9 @@ def revoke(served: Served, key: str) -> None:
         assert time.monotonic() < over, "a revoked key was still good after a second"
 
 
+# Nobody is there: a name that is reserved for such examples.
+SUBSCRIPTION = {"url": "https://shop.invalid/hook", "events": ["event.created"]}
+
 BODIES: dict[str, Callable[[World, Buyer, dict[str, Any]], dict[str, Any]]] = {
     "POST /v1/events": lambda world, buyer, hold: world.new_event(),
     "PATCH /v1/events/{event}": lambda world, buyer, hold: {"hold_seconds": 480},
@@ -192,6 +212,11 @@ BODIES: dict[str, Callable[[World, Buyer, dict[str, Any]], dict[str, Any]]] = {
         "pools": {"floor": 1},
     },
     "POST /v1/orders": lambda world, buyer, hold: bought(hold),
+    "POST /v1/webhooks": lambda world, buyer, hold: SUBSCRIPTION,
+    "POST /v1/webhooks/{webhook}/redeliver": lambda world, buyer, hold: {
+        "event": world.event,
+        "sequence": 1,
+    },
     "PATCH /v1/system": lambda world, buyer, hold: {"gate": "on"},
 }
 
@@ -224,7 +249,11 @@ def test_every_caller_hears_what_the_table_says(world, name, caller):
     buyer = world.buyer()
     hold = world.hold(buyer)
     order = world.order(hold)["id"] if "{order}" in route.path else ""
-    path = route.path.format(event=world.event, hold=hold["id"], order=order, provider="sandbox")
+    webhook = world.webhook() if "webhooks" in route.path else ""
+    path = route.path.format(
+        event=world.event, hold=hold["id"], order=order, webhook=webhook, provider="sandbox"
+    )
+    path += f"?id={webhook}" if name == "DELETE /v1/webhooks" else ""
     body = BODIES[name](world, buyer, hold) if name in BODIES else None
     headers = headers_of(caller, world, buyer, hold)
     if route.method == "WEBSOCKET":

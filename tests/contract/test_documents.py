@@ -148,7 +148,10 @@ async def test_a_body_comes_back_as_it_was(store, body):
 
 
 LARGEST = Document(
-    "k" * DOCUMENT_KIND_BYTES_MAX, "é" * (DOCUMENT_ID_BYTES_MAX // 2), 1, "é" * 32_768
+    "k" * DOCUMENT_KIND_BYTES_MAX,
+    "é" * (DOCUMENT_ID_BYTES_MAX // 2),
+    1,
+    "é" * (DOCUMENT_BODY_BYTES_MAX // 2),
 )
 TOO_LARGE = {
     "kind": replace(LARGEST, kind="k" * (DOCUMENT_KIND_BYTES_MAX + 1)),

@@ -47,13 +47,17 @@ async def test_every_step_of_a_hold_is_a_fact_with_what_it_is_about(shop, clock)
         "currency": "EUR",
         "hold": "e1.h1",
     }
+    tiers = {
+        "gold": {"units": 2, "amount": 2 * GOLD},
+        "floor": {"units": 2, "amount": 2 * FLOOR},
+    }
     soft, later = rfc3339(start + 1_000 + SOFT_MS), rfc3339(start + 1_000 + 2 * SOFT_MS)
     assert [(entry.seq, entry.type, entry.data) for entry in await log(shop, after=1)] == [
         (2, "hold.placed", units | {"version": 1, "expires_at": soft}),
         (3, "hold.extended", units | {"version": 2, "expires_at": later}),
         (4, "hold.paying", units | {"version": 3, "expires_at": later}),
-        (5, "order.confirmed", units | {"order": "e1.o1"}),
-        (6, "order.cancelled", units | {"order": "e1.o1"}),
+        (5, "order.confirmed", units | {"order": "e1.o1", "was": "paying", "tiers": tiers}),
+        (6, "order.cancelled", units | {"order": "e1.o1", "tiers": tiers}),
     ]
 
 

@@ -13,8 +13,8 @@ from holdfast.domain.commands import CreateEvent, PlaceHold, Sell
 from holdfast.domain.model import NO_CHECKOUT, Ask, Pool, SeatPlan
 from holdfast.domain.outcomes import Confirmed, Placed
 from holdfast.domain.plan import EventPlan, read_event
-from holdfast.domain.views import Document
-from holdfast.errors import StoreUnavailable
+from holdfast.domain.views import DOCUMENT_BODY_BYTES_MAX, Document, Move
+from holdfast.errors import StoreError, StoreUnavailable
 from tests.contract.helpers import said
 from tests.databases.shops import E1, ROOT, audited, held, plan, selling, shop_at
 from tests.servers import free_port
@@ -120,8 +120,24 @@ ADDED = {
         "ALTER TABLE {orders} DROP COLUMN version, DROP COLUMN due_ms, DROP COLUMN trouble, "
         "DROP COLUMN checkout",
     ],
+    4: ["DROP TABLE {cursors}"],
 }
 """How to take away again what a version added; indexes go with their columns."""
+LIMITS = {
+    "postgres": {
+        4: [
+            "ALTER TABLE {documents} DROP CONSTRAINT documents_body_check, "
+            "ADD CONSTRAINT documents_body_check CHECK (octet_length(body) <= 65536)"
+        ]
+    },
+    "mysql": {
+        4: [
+            "ALTER TABLE {documents} DROP CONSTRAINT holdfast_documents_body, "
+            "ADD CONSTRAINT holdfast_documents_small CHECK (LENGTH(body) <= 65536)"
+        ]
+    },
+}
+"""The same of limits, of which each server has its own way to speak."""
 
 
 async def left_at(database, url: str, version: int) -> str:
@@ -129,10 +145,11 @@ async def left_at(database, url: str, version: int) -> str:
     async with selling(url) as shop:
         hold = await held(shop, best=2, pools={"floor": 1}, id="kept")
         await shop.confirm_hold(hold.id, order="kept", payment="p1")
-    tables = {name: database.table(name) for name in ("documents", "order_keys", "orders")}
+    names = ("documents", "order_keys", "orders", "cursors")
+    tables = {name: database.table(name) for name in names}
     async with database.sessions(url) as (session,):
         for added in range(max(ADDED), version, -1):
-            for undo in ADDED[added]:
+            for undo in (*ADDED[added], *LIMITS[database.name].get(added, [])):
                 await session.execute(undo.format(**tables))
         await session.execute(f"UPDATE {database.table('schema_version')} SET version = {version}")
     return url
@@ -152,7 +169,7 @@ def test_a_schema_older_than_the_program_is_one_line_and_exit_code_2(older, capf
     assert len(stderr.splitlines()) == 1
 
 
-STEPS = ["schema 1 -> 2", "schema 2 -> 3"]
+STEPS = ["schema 1 -> 2", "schema 2 -> 3", "schema 3 -> 4"]
 
 
 def test_an_upgrade_keeps_the_data(older, capfd):
@@ -186,6 +203,35 @@ async def test_an_order_from_before_checkout_has_nothing_to_be_done(database, ur
         assert said(await shop.cancel_order(order.id)) == "cancelled"
 
 
+async def test_documents_from_before_they_could_be_large_are_kept_and_may_grow(database, url):
+    small = Document("key", "k1", 1, "s" * 65_536)
+    async with shop_at(url) as shop:
+        assert await shop.store.put(small)
+    await left_at(database, url, 3)
+    assert "schema 3 -> 4" in (await cli("migrate", "--store", url))[1]
+    async with audited(url) as shop:
+        assert (await shop.store.documents("key"))[0] == [small]
+        grown = Document("key", "k1", 2, "g" * DOCUMENT_BODY_BYTES_MAX)
+        assert await shop.store.put(grown)
+        assert (await shop.store.documents("key"))[0] == [grown]
+        with pytest.raises(StoreError, match="refused"):
+            await shop.store.put(Document("key", "k1", 3, "g" * (DOCUMENT_BODY_BYTES_MAX + 1)))
+        assert await shop.store.move("mails", [Move(E1, 0, 2, 1)]) == {E1}
+        [cursor], _ = await shop.store.cursors()
+        assert (cursor.follower, cursor.event, cursor.seq) == ("mails", E1, 2)
+
+
+async def test_without_the_upgrade_a_large_document_is_refused(database, url, session):
+    """The control: the limit that the upgrade lifts was there."""
+    await left_at(database, url, 3)
+    large = "g" * 65_537
+    table = database.table("documents")
+    with pytest.raises(Exception, match="documents_"):
+        await session.execute(
+            f"INSERT INTO {table} (kind, id, version, body) VALUES ('key', 'k1', 1, '{large}')"
+        )
+
+
 SLEEP = {"postgres": "SELECT pg_sleep(2);\n", "mysql": "DO SLEEP(2);\n"}
 
 
@@ -210,7 +256,7 @@ async def test_processes_that_upgrade_at_once_all_succeed(older):
     assert sorted("nothing to do" in stdout for _, stdout, _ in done) == [False, True]
 
 
-@pytest.mark.parametrize(("version", "done"), [(2, 1), (3, 1), (3, 2)])
+@pytest.mark.parametrize(("version", "done"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2)])
 async def test_an_upgrade_that_was_interrupted_is_finished_by_the_next(
     database, url, session, version, done
 ):

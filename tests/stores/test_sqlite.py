@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Cancelled, Confirmed, Holdfast, Placed, Refused, StoreError
 from holdfast.domain.model import NO_CHECKOUT
-from holdfast.domain.views import Document
+from holdfast.domain.views import DOCUMENT_BODY_BYTES_MAX, Document, Move
 from holdfast.stores.sqlite.turn import Turn
 
 TALK = {"id": "talk", "prices": {"any": 1}, "pools": [{"id": "room", "tier": "any", "capacity": 1}]}
@@ -75,14 +75,23 @@ async def test_the_database_of_another_program_is_left_as_it_is(tmp_path, made):
     assert [file.name for file in tmp_path.iterdir()] == ["other.db"]
 
 
+UNDO_4 = (
+    "DROP TABLE cursors",
+    "DROP TABLE documents",
+    "CREATE TABLE documents (kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, "
+    "body TEXT NOT NULL CHECK (length(CAST(body AS BLOB)) <= 65536), PRIMARY KEY (kind, id)) "
+    "WITHOUT ROWID",
+)
+"""What schema 4 added is not there."""
 UNDO = (
+    *UNDO_4,
     *("DROP TABLE order_keys", "DROP INDEX orders_by_due", "DROP INDEX orders_in_trouble"),
     *(
         f"ALTER TABLE orders DROP COLUMN {column}"
         for column in ("version", "due_ms", "trouble", "checkout")
     ),
 )
-"""What schema 3 added is not there."""
+"""Nor is what schema 3 added."""
 
 
 async def test_a_file_of_an_older_schema_is_brought_forward_with_what_is_in_it(tmp_path):
@@ -113,6 +122,23 @@ async def test_an_order_from_before_checkout_has_nothing_to_be_done(tmp_path):
         assert order.checkout == NO_CHECKOUT
         assert await shop.store.claim_keys([("k1", "d1")]) == ["d1"]
         assert isinstance(await shop.cancel_order(order.id), Cancelled)
+
+
+async def test_documents_from_before_they_could_be_large_are_kept_and_may_grow(tmp_path):
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    async with Holdfast.open(url, upkeep=False) as shop:
+        await shop.create_event(TALK)
+    made = "INSERT INTO documents VALUES ('key', 'k1', 7, printf('%.*c', 65536, 's'))"
+    for left_by_schema_3 in (*UNDO_4, made, "PRAGMA user_version = 3"):
+        in_another_process(MAKE, tmp_path / "shop.db", left_by_schema_3)
+    async with Holdfast.open(url, upkeep=False) as shop:
+        kept, _ = await shop.store.documents("key")
+        assert kept == [Document("key", "k1", 7, "s" * 65_536)]
+        grown = Document("key", "k1", 8, "g" * DOCUMENT_BODY_BYTES_MAX)
+        assert await shop.store.put(grown)
+        with pytest.raises(StoreError, match="refused"):
+            await shop.store.put(Document("key", "k1", 9, "g" * (DOCUMENT_BODY_BYTES_MAX + 1)))
+        assert await shop.store.move("mails", [Move("talk", 0, 1, 1)]) == {"talk"}
 
 
 async def test_by_whatever_name_they_come_all_queue_at_one_place(tmp_path):
@@ -146,3 +172,41 @@ def test_one_at_a_time_and_nobody_overtakes(tmp_path):
         turn.close()
     assert not any(crowded)
     assert sorted(order) == sorted([0, 1, 2] * 200)
+
+
+HALL = {
+    "id": "hall",
+    "prices": {"any": 1},
+    "sections": [{"id": "A", "tier": "any", "rows": 1, "seats_per_row": 4}],
+}
+
+
+async def test_a_house_that_missed_facts_which_were_pruned_is_read_anew(tmp_path):
+    """It follows the log, and a choice of best seats relies on it: what others took or gave back
+    may no longer be told there."""
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    async with (
+        Holdfast.open(url, upkeep=False) as here,
+        Holdfast.open(url, upkeep=False) as there,
+    ):
+        await here.create_event(HALL)
+        mine = await here.place_hold("hall", buyer="a", best=1)
+        assert isinstance(mine, Placed)
+        theirs = await there.place_hold("hall", buyer="b", best=2)
+        assert isinstance(theirs, Placed)
+        assert await there.store.prune("hall", 100, 100) == 2
+        await there.pause_event("hall")
+        await there.open_event("hall")
+        assert await there.store.prune("hall", 100, 100) == 2
+
+        last = await here.place_hold("hall", buyer="a", best=1)
+        assert isinstance(last, Placed), "a seat that is taken was chosen"
+        assert not {*last.hold.seats} & {*mine.hold.seats, *theirs.hold.seats}
+
+        await there.release_hold(theirs.hold.id)
+        await there.pause_event("hall")
+        await there.open_event("hall")
+        assert await there.store.prune("hall", 100, 100) > 1
+        again = await here.place_hold("hall", buyer="a", best=2)
+        assert isinstance(again, Placed), "seats that are free were passed over"
+        assert {*again.hold.seats} == {*theirs.hold.seats}

@@ -11,7 +11,19 @@ import falcon
 import falcon.asgi
 import msgspec
 
-from holdfast.api import buyers, documentation, events, holds, live, orders, payments, system, wire
+from holdfast.api import (
+    buyers,
+    documentation,
+    events,
+    holds,
+    live,
+    orders,
+    payments,
+    stats,
+    system,
+    webhooks,
+    wire,
+)
 from holdfast.api.arriving import ARRIVING, Arriving, CutShort, TooLong
 from holdfast.api.callers import UNAUTHORIZED, Caller, Stranger, address_of
 from holdfast.api.calls import Call, Reply
@@ -30,12 +42,14 @@ from holdfast.ids import Ids
 
 ROUTES: list[Route] = [
     *events.ROUTES,
+    *stats.ROUTES,
     *holds.ROUTES,
     *live.ROUTES,
     *orders.ROUTES,
     *payments.ROUTES,
     *buyers.ROUTES,
     *system.ROUTES,
+    *webhooks.ROUTES,
 ]
 ROUTES += documentation.routes(ROUTES)
 

@@ -21,12 +21,14 @@ from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
 from holdfast.domain.asks import read_withdrawal
+from holdfast.domain.cloudevents import cloud_event
 from holdfast.domain.commands import Command
 from holdfast.domain.faults import Faults
 from holdfast.domain.model import Pool, SeatPlan
 from holdfast.domain.outcomes import Changed, Created, Reason, Refused
 from holdfast.domain.plan import SETTINGS, read_capacity, read_changes, read_event
 from holdfast.domain.views import Summary
+from holdfast.errors import Pruned
 
 UNITS = ("sections", "seats", "pools")
 GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
@@ -185,10 +187,13 @@ async def seats(service: Service, call: Call) -> Reply:
 async def log(service: Service, call: Call) -> Reply:
     event = call.params["event"]
     query = call.query(after=0, limit=100)
-    entries = await service.shop.log(event, **query)
+    try:
+        entries = await service.shop.log(event, **query)
+    except Pruned as pruned:
+        raise Problem(410, "pruned", str(pruned), first=pruned.first) from None
     if not entries:
         await _found(service, event)
-    facts = [wire.fact(entry) for entry in entries]
+    facts = [cloud_event(entry) for entry in entries]
     return reply(
         200, wire.LogPage(facts=facts, next=entries[-1].seq if entries else query["after"])
     )

@@ -9,6 +9,7 @@ IDS = {
     "hold": "opening-night.01KA5W2M8FQZ6R3T9V7X1Y4B0C",
     "order": "opening-night.01KA5W4H2NJD8S5G6E3P7A9K1M",
     "provider": "stripe",
+    "webhook": "wh_01KA5X0Q7RZJ4N8S2D6F9G3H5T",
 }
 BASKET = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}, "amount": 27_000, "currency": "EUR"}
 
@@ -83,6 +84,19 @@ FACT = {
     "data": {"hold": IDS["hold"], "buyer": "u-123", **BASKET},
 }
 
+WEBHOOK = {
+    "id": IDS["webhook"],
+    "url": "https://shop.example/holdfast",
+    "events": ["order.confirmed", "order.cancelled"],
+    "subjects": None,
+    "description": "tickets by mail",
+    "state": "active",
+    "reason": None,
+    "failing_since": None,
+    "created_at": "2026-11-16T11:00:00Z",
+}
+WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwC1F3E7XhN0Q="
+
 EXAMPLES: dict[Any, Any] = {
     wire.NewEvent: NEW_EVENT,
     wire.Event: EVENT,
@@ -124,6 +138,22 @@ EXAMPLES: dict[Any, Any] = {
     wire.Order: ORDER,
     wire.Orders: {"orders": [ORDER]},
     wire.Cancellation: {"seats": ["A-1-2"], "pools": {"floor": 1}},
+    wire.NewWebhook: {
+        "url": WEBHOOK["url"],
+        "events": WEBHOOK["events"],
+        "description": WEBHOOK["description"],
+    },
+    wire.Webhook: WEBHOOK,
+    wire.WebhookMade: {**WEBHOOK, "secret": WEBHOOK_SECRET},
+    wire.Webhooks: {"webhooks": [WEBHOOK]},
+    wire.Rotation: {"keep_seconds": 86_400},
+    wire.RotatedSecret: {
+        "id": IDS["webhook"],
+        "secret": WEBHOOK_SECRET,
+        "previous_until": "2026-11-17T11:00:00Z",
+    },
+    wire.Redelivery: {"event": IDS["event"], "sequence": 2},
+    wire.Redelivered: {"delivered": True, "status": 204},
     wire.NewBuyer: {"buyer": "u-123"},
     wire.BuyerMade: {"buyer": "u-123", "token": "dS0xMjM.mYp0d2VsbHdvcmxk"},
     wire.LogPage: {"facts": [FACT], "next": 2},

@@ -39,6 +39,7 @@ from holdfast.domain.outcomes import (
     Released,
 )
 from holdfast.engine import Holdfast
+from holdfast.followers.relay import Relay
 from holdfast.tasks import end_task
 
 WRITE_SECONDS = 1.0
@@ -60,6 +61,11 @@ LANES = "holdfast_lane_commands"
 LONGEST = "holdfast_lane_commands_max"
 GATE_UP = "holdfast_gate_up"
 LAG = "holdfast_log_lag_facts"
+RELAY_LAG = "holdfast_relay_lag_seconds"
+RELAY_UP = "holdfast_relay_up"
+RELAY_SHARDS = "holdfast_relay_shards"
+PUBLISHED = "holdfast_relay_published_total"
+UNPUBLISHED = "holdfast_relay_refused_total"
 
 log = logging.getLogger("holdfast.metrics")
 
@@ -97,7 +103,12 @@ METRICS: dict[str, Counter | Histogram | Gauge] = {
     LANES: Gauge("Commands that wait for a batch."),
     LONGEST: Gauge("Commands that wait in the longest lane.", max),
     GATE_UP: Gauge("1 if every worker has the gate, 0 if one passes it by.", min),
-    LAG: Gauge("Facts that a follower of the log has not seen yet.", max, ("follower",)),
+    LAG: Gauge("Facts that a follower of the log is not done with yet.", max, ("follower",)),
+    RELAY_LAG: Gauge("Age of the oldest fact that is not published yet.", max),
+    RELAY_UP: Gauge("1 if facts are published, 0 while a relay is in trouble.", min),
+    RELAY_SHARDS: Gauge("Shards of events that are relayed here."),
+    PUBLISHED: Counter("Facts that the broker has taken."),
+    UNPUBLISHED: Counter("Facts that the broker refused for good."),
 }
 
 
@@ -137,10 +148,12 @@ class Metrics:
         shop: Holdfast,
         in_hand: Callable[[], int] = int,
         lags: Callable[[], Mapping[str, int]] = dict,
+        relay: Relay | None = None,
     ) -> None:
         self._shop = shop
         self._in_hand = in_hand
         self._lags = lags
+        self._relay = relay
         self._routes: dict[str, Answered] = {}
         kinds = (Placed, Extended, Released, Paying, Confirmed, Cancelled)
         self._outcomes: dict[type[Outcome] | Reason, int] = dict.fromkeys((*kinds, *Reason), 0)
@@ -223,6 +236,9 @@ class Metrics:
         if (keeper := self._shop.keeper) is not None:
             yield (GATE_FAILURES, ()), [keeper.failures]
             yield (GATE_PASSED_BY, ()), [keeper.passed_by]
+        if self._relay is not None:
+            yield (PUBLISHED, ()), [self._relay.published]
+            yield (UNPUBLISHED, ()), [self._relay.refused]
 
     def _standing(self) -> Iterator[tuple[Key, float]]:
         waiting = self._shop.waiting()
@@ -233,6 +249,10 @@ class Metrics:
             yield (GATE_UP, ()), float(keeper.state == "up")
         for follower, facts in self._lags().items():
             yield (LAG, (follower,)), facts
+        if self._relay is not None:
+            yield (RELAY_LAG, ()), self._relay.lag_seconds()
+            yield (RELAY_UP, ()), float(not self._relay.trouble)
+            yield (RELAY_SHARDS, ()), self._relay.shards
 
 
 def _name(kind: type[Outcome]) -> str:

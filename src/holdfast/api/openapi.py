@@ -19,6 +19,7 @@ Json = dict[str, Any]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """A route with another one, as a WebSocket's, is not for this document."""
 NUMBER_MAX = 10**18 - 1
+TEXT = {"type": "string", "minLength": 1, "maxLength": 200}
 REF = "#/components/{}/{}"
 
 DESCRIPTION = """\
@@ -33,6 +34,7 @@ PATTERNS = {
     "event": limits.EVENT_ID.pattern,
     "hold": limits.PUBLIC_ID.pattern,
     "order": limits.PUBLIC_ID.pattern,
+    "webhook": "wh_[A-Za-z0-9]{1,64}",
 }
 
 REQUEST_HEADERS: dict[str, Json] = {
@@ -233,6 +235,10 @@ def _parameters(route: Route) -> list[Json]:
         *(
             {"name": name, "in": "query", "description": says, "schema": number}
             for name, says in route.query.items()
+        ),
+        *(
+            {"name": name, "in": "query", "required": True, "description": says, "schema": TEXT}
+            for name, says in route.texts.items()
         ),
         *(
             {

@@ -59,6 +59,7 @@ class Problem(Exception):
         headers: Mapping[str, str] | None = None,
         faults: Sequence[Fault] = (),
         order: str | None = None,
+        first: int | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -67,6 +68,7 @@ class Problem(Exception):
         self.headers = headers or {}
         self.faults = faults
         self.order = order
+        self.first = first
 
     def body(self) -> bytes:
         return encode(
@@ -76,6 +78,7 @@ class Problem(Exception):
                 status=self.status,
                 detail=self.detail,
                 reason=self.reason,
+                first=self.first,
                 order=self.order,
                 faults=tuple([_fault(fault) for fault in self.faults]),
             )

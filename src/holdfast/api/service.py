@@ -17,6 +17,7 @@ from holdfast.api.traces import make_traces
 from holdfast.checkout.till import make_till
 from holdfast.domain.commands import Command
 from holdfast.engine import Holdfast
+from holdfast.followers.crew import Crew
 from holdfast.followers.live import Live
 from holdfast.settings import Settings
 from holdfast.tasks import end_task
@@ -29,7 +30,9 @@ class Service:
         self.shop = shop
         self.settings: Settings = shop.settings
         self.keys = Keys(shop.store)
-        self.metrics = Metrics(shop, lambda: self.in_hand, lambda: self.live.lags())
+        self.crew = Crew(shop, working=upkeep)
+        self.projections = self.crew.projections
+        self.metrics = Metrics(shop, lambda: self.in_hand, self.lags, self.crew.relay)
         self.traces = make_traces(os.environ)
         shop.batched = self._batched
         self.limits = Limits(self.settings, shop.gate)
@@ -59,6 +62,7 @@ class Service:
         self.tokens = Tokens(secret)
         self.callers = Callers(self.keys, self.tokens)
         await self.till.__aenter__()
+        await self.crew.__aenter__()
         self.live.start()
         self.patience.start()
         self.metrics.start()
@@ -75,6 +79,7 @@ class Service:
             await self.patience.stop()
             for hint in list(self.hints):
                 await end_task(hint)
+            await self.crew.__aexit__()
             await self.till.__aexit__()
             await self.keys.close()
         finally:
@@ -82,6 +87,10 @@ class Service:
             await self.metrics.stop()
             if self.traces is not None:
                 await asyncio.to_thread(self.traces.close)
+
+    def lags(self) -> dict[str, int]:
+        """Of each follower of the log in this process: the facts that it is behind."""
+        return {"live": max(self.live.lags().values(), default=0), **self.crew.lags()}
 
     def _batched(self, commands: Sequence[Command], seconds: float) -> None:
         self.metrics.batch(len(commands), seconds)

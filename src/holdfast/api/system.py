@@ -47,8 +47,8 @@ async def see(service: Service, call: Call) -> Reply:
         gate_state=keeper.state if keeper else "none",
         policy=service.settings.policy,
         workers=service.settings.workers,
-        broker="none",
-        lags=service.live.lags(),
+        broker=service.crew.relay.broker if service.crew.relay else "none",
+        lags=service.lags(),
         drift={event: each.found for event, each in mended.items() if each.found},
     )
     return reply(200, system)

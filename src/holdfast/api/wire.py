@@ -8,8 +8,18 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
+from holdfast.brokers.webhooks.guard import URL_CHARS_MAX
+from holdfast.brokers.webhooks.subscriptions import (
+    DESCRIPTION_CHARS_MAX,
+    EVENTS_MAX,
+    FILTERS,
+    KEEP_SECONDS,
+    KEEP_SECONDS_MAX,
+    SUBJECTS_MAX,
+    State,
+)
 from holdfast.domain import limits, model
-from holdfast.domain.facts import Entry
+from holdfast.domain.cloudevents import CloudEvent
 from holdfast.domain.model import (
     EventState,
     HoldState,
@@ -25,6 +35,11 @@ from holdfast.domain.views import Summary
 
 PRINTABLE = {"pattern": r"^[^\p{C}\p{Z}]+( +[^\p{C}\p{Z}]+)*$"}
 """What faults.is_label asks for, in the words of JSON Schema, which Python's `re` does not know."""
+WEB_ADDRESS = {
+    "pattern": r"^https?://([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\])"
+    r"(:[0-9]{1,5})?([/?][!-\"$-\[\]-~]*)?$"
+}
+"""What guard.URL asks for."""
 ONCE = {"uniqueItems": True}
 
 Label = Annotated[
@@ -329,6 +344,76 @@ class Orders(Out):
     orders: list[Order]
 
 
+# Webhooks
+
+
+class NewWebhook(Strict):
+    """A subscription: which facts are to be sent to which URL."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=URL_CHARS_MAX, extra_json_schema=WEB_ADDRESS)]
+    events: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"enum": [*FILTERS]})]],
+        Meta(min_length=1, max_length=EVENTS_MAX, description="Types of facts, or groups of them."),
+    ]
+    subjects: (
+        Annotated[
+            list[EventId],
+            Meta(min_length=1, max_length=SUBJECTS_MAX, description="Only of these events."),
+        ]
+        | None
+    ) = None
+    description: Annotated[str, Meta(max_length=DESCRIPTION_CHARS_MAX)] = ""
+
+
+class Webhook(Out):
+    """`reason` says why it is disabled; `failing_since`, since when nothing was delivered."""
+
+    id: str
+    url: str
+    events: list[str]
+    subjects: list[str] | None
+    description: str
+    state: State
+    reason: str | None
+    failing_since: Instant | None
+    created_at: Instant
+
+
+class WebhookMade(Webhook):
+    """Its `secret` signs what is sent, and is not shown again."""
+
+    secret: str
+
+
+class Webhooks(Out):
+    webhooks: list[Webhook]
+
+
+class Rotation(Strict):
+    """How long the secret before it signs too."""
+
+    keep_seconds: Annotated[int, Meta(ge=0, le=KEEP_SECONDS_MAX)] = KEEP_SECONDS
+
+
+class RotatedSecret(Out):
+    id: str
+    secret: str
+    previous_until: Instant
+
+
+class Redelivery(Strict):
+    event: EventId
+    sequence: Annotated[int, Meta(ge=1, le=10**18 - 1)]
+
+
+class Redelivered(Out):
+    """`status` is what the receiver answered; null where he did not. `reason`: why it failed."""
+
+    delivered: bool
+    status: int | None
+    reason: str | UnsetType = UNSET
+
+
 # Buyers, the log, the system
 
 
@@ -343,22 +428,8 @@ class BuyerMade(Out):
     token: str
 
 
-class Fact(Out, kw_only=True):
-    """A CloudEvent. `sequence` is its number on the event's log."""
-
-    specversion: Literal["1.0"] = "1.0"
-    id: str
-    source: str
-    type: str
-    subject: str
-    sequence: int
-    time: Instant
-    datacontenttype: Literal["application/json"] = "application/json"
-    data: dict[str, Any]  # whatever its version of the fact carried
-
-
 class LogPage(Out):
-    facts: list[Fact]
+    facts: list[CloudEvent]
     next: Count
 
 
@@ -519,15 +590,3 @@ def _payment(order: model.Order, checkout: model.Checkout) -> Payment | None:
     provider, colon, id = order.payment.partition(":")
     state = PaymentState.CAPTURED if order.sold else PaymentState.REFUNDED
     return Payment(provider=provider if colon else "external", id=id or provider, state=state)
-
-
-def fact(entry: Entry) -> Fact:
-    return Fact(
-        id=f"{entry.event}.{entry.seq}",
-        source=f"/v1/events/{entry.event}",
-        type=entry.type,
-        subject=entry.event,
-        sequence=entry.seq,
-        time=entry.at,
-        data=entry.data,
-    )

@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import demo, events, keys, orders, serve, stampede, upkeep
+from holdfast.cli import (
+    dead_letters,
+    demo,
+    events,
+    keys,
+    orders,
+    projections,
+    relay,
+    serve,
+    stampede,
+    upkeep,
+    webhooks,
+)
 from holdfast.cli.bench import bench
 from holdfast.cli.sandbox import sandbox
 from holdfast.cli.shared import REFUSED, WRONG_VALUE, Failed, complain, hush_stdout, prepare_streams
@@ -35,6 +47,10 @@ app.command("stampede")(stampede.stampede)
 app.command("migrate")(upkeep.migrate)
 app.command("check")(upkeep.check)
 app.command("repair")(upkeep.repair)
+app.command("relay")(relay.relay)
+app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(projections.app, name="projections")
+app.add_typer(webhooks.app, name="webhooks")
 app.command("bench")(bench)
 app.command("sandbox")(sandbox)
 

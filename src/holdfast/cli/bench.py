@@ -35,6 +35,10 @@ def bench(
     gate: Annotated[
         str | None, typer.Option("--gate", metavar="URL", help="A gate to measure: redis://...")
     ] = None,
+    broker: Annotated[
+        str | None,
+        typer.Option("--broker", metavar="URL", help="A broker to relay to: kafka://..., nats://"),
+    ] = None,
     only: Annotated[str | None, typer.Option(help=f"One of: {', '.join(KNOWN)}.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A twentieth of the work: a trial, not a figure.")
@@ -57,8 +61,8 @@ def bench(
     # In the working directory: a temporary folder in memory would make every flush look free.
     folder = Path(tempfile.mkdtemp(prefix=".holdfast-bench-", dir=Path.cwd()))
     try:
-        measured = Bench(store, folder, _say, 0.05 if quick else 1.0, gate)
-        names = [only] if only else measurements(store, gate)
+        measured = Bench(store, folder, _say, 0.05 if quick else 1.0, gate, broker)
+        names = [only] if only else measurements(store, gate, broker)
         results = {name: asyncio.run(getattr(measured, name)()) for name in names}
     finally:
         shutil.rmtree(folder, ignore_errors=True)

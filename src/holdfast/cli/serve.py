@@ -12,11 +12,12 @@ import msgspec
 import typer
 
 from holdfast.api.callers import read_networks
+from holdfast.cli.relay import BrokerOption
 from holdfast.cli.shared import Failed, GateOption, PolicyOption, StoreOption, complain, say
 from holdfast.engine import Holdfast
 from holdfast.ports import Store
 from holdfast.settings import Settings, load_settings
-from holdfast.wiring import make_gate, make_provider, make_store
+from holdfast.wiring import make_broker, make_gate, make_provider, make_store
 
 KEY = re.compile(r"[!-~]+")
 
@@ -38,6 +39,7 @@ def serve(
     store: StoreOption = None,
     gate: GateOption = None,
     policy: PolicyOption = None,
+    broker: BrokerOption = None,
     host: HostOption = None,
     port: PortOption = None,
     workers: WorkersOption = None,
@@ -54,8 +56,8 @@ def serve(
 
     Example: holdfast serve --store postgresql://shop@db/shop --gate redis://cache/0 --workers 4
     """
-    given = {"store": store, "gate": gate, "policy": policy, "host": host, "port": port}
-    run(load_settings({**given, "workers": workers}), upkeep=not no_upkeep)
+    given = {"store": store, "gate": gate, "policy": policy, "broker": broker, "host": host}
+    run(load_settings({**given, "port": port, "workers": workers}), upkeep=not no_upkeep)
     return 0
 
 
@@ -105,6 +107,9 @@ def check(settings: Settings) -> None:
     read_networks(settings.trusted_proxies)
     make_gate(settings)
     make_provider(settings)
+    make_broker(settings)
+    if settings.workers > 1 and settings.broker == "memory://":
+        raise Failed("workers cannot share the broker memory://: use another, or --workers 1")
     if settings.workers > 1 and settings.store == "memory://":
         raise Failed("workers cannot share memory://: use another --store, or --workers 1")
     if settings.workers > 1 and settings.gate == "memory://":
@@ -144,16 +149,18 @@ async def _ensure_admin(store: Store, chosen: str | None) -> str | None:
     return await keys.ensure_admin(chosen)
 
 
-def worker(store: StoreOption = None, gate: GateOption = None) -> int:
+def worker(store: StoreOption = None, gate: GateOption = None, broker: BrokerOption = None) -> int:
     """Run followers and upkeep in a process of their own.
 
-    It announces expired holds, compares the gate with the store, and goes on with orders whose
-    process died. Run as many as you like: one of them works, the others take over when it ends.
-    `holdfast serve` does this too, unless it is told --no-upkeep.
+    It announces expired holds, compares the gate with the store, goes on with orders whose process
+    died, publishes facts to the broker and to webhooks, and keeps projections and the log's length.
+    Run as many as you like: they divide the work, or one works and the others take over when it
+    ends. `holdfast serve` does this too, unless it is told --no-upkeep.
 
     Example: holdfast worker --store postgresql://shop@db/shop
     """
-    settings = load_settings({"store": store, "gate": gate})
+    settings = load_settings({"store": store, "gate": gate, "broker": broker})
+    make_broker(settings)
     if settings.store == "memory://":
         raise Failed("a worker needs a store that others have too, not memory://")
     asyncio.run(_work(settings))
@@ -163,13 +170,14 @@ def worker(store: StoreOption = None, gate: GateOption = None) -> int:
 async def _work(settings: Settings) -> None:
     from holdfast.api.logs import set_up_logs
     from holdfast.checkout.till import make_till
+    from holdfast.followers.crew import Crew
 
     set_up_logs(settings)
     stopping = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stopping.set)
     shop = Holdfast.open(**msgspec.structs.asdict(settings))
-    async with shop, make_till(shop):
+    async with shop, make_till(shop), Crew(shop):
         say(f"Looking after {settings_url(settings)}")
         sys.stdout.flush()
         await stopping.wait()

@@ -164,6 +164,8 @@ def _print_checked(url: str, checked: list[Checked], drift: int) -> None:
                 for c in checked
             ],
         )
+    if pruned := sum(each.pruned for each in checked):
+        say(f"pruned facts, which were not there to be looked at: {pruned:,}")
     differences = [difference for each in checked for difference in each.drift]
     for difference in differences:
         say(f"drift  {difference}", "red")

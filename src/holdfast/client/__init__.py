@@ -19,6 +19,7 @@ from holdfast.client.errors import (
     Unexpected,
 )
 from holdfast.client.values import (
+    Booking,
     Buyer,
     Cancelled,
     Changed,
@@ -29,6 +30,7 @@ from holdfast.client.values import (
     Extended,
     Fact,
     Hold,
+    HourSales,
     LogPage,
     Order,
     Paying,
@@ -41,10 +43,13 @@ from holdfast.client.values import (
     Seat,
     SeatMap,
     Snapshot,
+    Stats,
     System,
+    TierSales,
 )
 
 __all__ = [
+    "Booking",
     "Buyer",
     "Cancelled",
     "Changed",
@@ -58,6 +63,7 @@ __all__ = [
     "Fact",
     "Forbidden",
     "Hold",
+    "HourSales",
     "Invalid",
     "LogPage",
     "Order",
@@ -72,8 +78,10 @@ __all__ = [
     "Seat",
     "SeatMap",
     "Snapshot",
+    "Stats",
     "StreamGap",
     "System",
+    "TierSales",
     "Unauthorized",
     "Unavailable",
     "Unexpected",

@@ -55,6 +55,7 @@ class Client(Blocking[client.Client]):
     change_event = waited(client.Client.change_event)
     seats = waited(client.Client.seats)
     log = waited(client.Client.log)
+    stats = waited(client.Client.stats)
     place_hold = waited(client.Client.place_hold)
     hold = waited(client.Client.hold)
     extend_hold = waited(client.Client.extend_hold)

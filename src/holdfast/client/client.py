@@ -27,6 +27,7 @@ from holdfast.client.values import (
     Refused,
     Released,
     SeatMap,
+    Stats,
     System,
 )
 from holdfast.domain.asks import BestAsk
@@ -124,6 +125,11 @@ class Client:
         until there are none. Refused: `unknown_event`, or `pruned` with the `first` still there."""
         path = f"/v1/events/{_part(event)}/log?after={after:d}&limit={limit:d}"
         return replies.value(await self._send("GET", path), LogPage)
+
+    async def stats(self, event: str) -> Stats | None:
+        """How its sale has gone: by tier and hour, holds by state, velocity, the last bookings;
+        None if there is no such event."""
+        return replies.found(await self._send("GET", f"/v1/events/{_part(event)}/stats"), Stats)
 
     def stream(self, event: str, since: int | None = None) -> AsyncGenerator[Frame, None]:
         """Live frames, for ever: a snapshot, then changes that join without a gap; with `since`,

@@ -60,6 +60,54 @@ class SeatMap(msgspec.Struct, frozen=True):
     pools: list[Pool]
 
 
+class TierSales(msgspec.Struct, frozen=True):
+    """Units sold and what they brought, less what came back."""
+
+    units: int
+    revenue: int
+
+
+class HourSales(msgspec.Struct, frozen=True):
+    hour: datetime
+    tiers: dict[str, TierSales]
+
+
+class Booking(msgspec.Struct, frozen=True):
+    """Of a large one the first seats and pools; `units` counts all."""
+
+    time: datetime
+    seats: tuple[str, ...]
+    pools: dict[str, int]
+    amount: int
+    units: int = 0
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """How a sale has gone, after `seq` facts."""
+
+    event: str
+    seq: int
+    capacity: int
+    sold: int
+    percent_sold: float
+    revenue: int
+    currency: str
+    revenue_by_tier: dict[str, TierSales]
+    revenue_by_hour: list[HourSales]
+    holds: dict[str, int]
+    """How many are held, paying, confirmed, released, expired."""
+    conversion: float
+    abandonment: float
+    velocity: dict[str, int]
+    """Units sold: last_minute, last_5_minutes, last_hour."""
+    recent: list[Booking]
+    """The latest first."""
+    revenue_earlier: dict[str, TierSales] = {}
+    """Before the first of these hours."""
+    cancellations: dict[str, int] = {}
+    refunds: dict[str, int] = {}
+
+
 class Hold(msgspec.Struct, frozen=True):
     """Units kept for one buyer until `expires_at`. `token` comes with a new hold only."""
 

@@ -303,26 +303,32 @@ def _never_sold(order: Order) -> bool:
     return order.state in UNTOLD or bool(order.state is OrderState.CANCELLED and called_off)
 
 
-class Told(msgspec.Struct, frozen=True):
-    """A hold or an order as the log tells it."""
-
-    state: str
+class Units(msgspec.Struct, frozen=True):
     buyer: str
     seats: tuple[str, ...]
     pools: dict[str, int]
     amount: int
 
 
+class Told(msgspec.Struct, frozen=True):
+    """A hold or an order as the log tells it. None: that was told by facts that were pruned."""
+
+    state: str | None
+    units: Units | None
+
+
 class LogAudit:
     """Replays a log page by page: numbers without a gap, no unit with two owners at a time, and
-    in the end the same holds and orders as the rows have."""
+    in the end the same holds and orders as the rows have. Where the oldest facts were pruned, it
+    compares what the rest can tell: of units and orders that it has not met, anything may be true.
+    """
 
-    def __init__(self, event: str) -> None:
+    def __init__(self, event: str, pruned: int = 0) -> None:
         self.event = event
-        self.seq = 0
+        self.pruned = self.seq = pruned
         self.holds: dict[str, Told] = {}
         self.orders: dict[str, Told] = {}
-        self.owner: dict[str, str] = {}
+        self.owner: dict[str, str | None] = {}
         self.placed: set[str] = set()
         self.found: list[Drift] = []
 
@@ -338,19 +344,16 @@ class LogAudit:
         data = entry.data
         hold: str | None = data.get("hold")
         order: str = data.get("order", "")
-        told = Told(
-            state="",
+        told = Units(
             buyer=data.get("buyer", ""),
             seats=tuple(data.get("seats", ())),
             pools=data.get("pools", {}),
             amount=data.get("amount", 0),
         )
         if hold is not None and (state := HOLD_STATES.get(entry.type)):
-            # A late payer may get other seats than he held.
-            late = data.get("settlement") is not None
-            self.holds[hold] = replace(self.holds[hold] if late else told, state=state)
+            self.holds[hold] = Told(state, self._held(entry, hold, told))
         if entry.type == facts.ORDER_CONFIRMED:
-            self.orders[order] = replace(told, state=OrderState.CONFIRMED)
+            self.orders[order] = Told(OrderState.CONFIRMED, told)
             self._move(entry, told.seats, (None, hold), order)
         elif entry.type == facts.ORDER_CANCELLED:
             self._cancelled(entry, order, told)
@@ -360,30 +363,41 @@ class LogAudit:
         elif entry.type in (facts.HOLD_RELEASED, facts.HOLD_EXPIRED):
             self._move(entry, told.seats, (hold,), None)
 
-    def _cancelled(self, entry: Entry, order: str, told: Told) -> None:
+    def _held(self, entry: Entry, hold: str, told: Units) -> Units | None:
+        if entry.data.get("settlement") is None:
+            return told
+        # A late payer may get other seats than he held.
+        known = self.holds.get(hold)
+        return known.units if known else None
+
+    def _cancelled(self, entry: Entry, order: str, told: Units) -> None:
         """All of an order came back, or part of it."""
         self._move(entry, told.seats, (order,), None)
-        if (was := self.orders.get(order)) is not None:
+        known = self.orders.get(order)
+        if known is None and self.pruned:
+            self.orders[order] = Told(None, None)  # who knows how much of it there was
+            return
+        if known is not None:
+            if (was := known.units) is None:
+                return
             seats = tuple(id for id in was.seats if id not in told.seats)
             pools = {id: n - told.pools.get(id, 0) for id, n in was.pools.items()}
             pools = {id: n for id, n in pools.items() if n}
             if seats or pools:
-                left = was.amount - told.amount
-                self.orders[order] = replace(was, seats=seats, pools=pools, amount=left)
+                left = Units(was.buyer, seats, pools, was.amount - told.amount)
+                self.orders[order] = Told(known.state, left)
                 return
-        self.orders[order] = replace(told, state=OrderState.CANCELLED)
+        self.orders[order] = Told(OrderState.CANCELLED, told)
 
     def _move(
         self, entry: Entry, seats: Iterable[str], before: tuple[str | None, ...], to: str | None
     ) -> None:
         for seat in seats:
-            if (owner := self.owner.get(seat)) not in before:
+            met = seat in self.owner or not self.pruned
+            if met and (owner := self.owner.get(seat)) not in before:
                 expected = " or ".join(str(each or "nobody") for each in before)
                 self._add(f"log {entry.seq}, seat {seat}", expected, str(owner or "nobody"))
-            if to is None:
-                self.owner.pop(seat, None)
-            else:
-                self.owner[seat] = to
+            self.owner[seat] = to
 
     def finish(self, census: Census) -> list[Drift]:
         if self.seq != census.seq:
@@ -399,17 +413,27 @@ class LogAudit:
             for id, left in told.items():
                 # A hold that lived only in a gate is known from its order alone.
                 if kind == "order" or id in self.placed:
-                    self._add(f"{kind} {id}", f"{left.state} by the log", "no row")
+                    self._add(
+                        f"{kind} {id}", f"{left.state or OrderState.CANCELLED} by the log", "no row"
+                    )
         return self.found
 
     def _compare(self, where: str, told: Told | None, row: Hold | Order) -> None:
         if told is None:
-            self._add(where, "a fact on the log", "none")
+            if not self.pruned:
+                self._add(where, "a fact on the log", "none")
             return
-        for name in Told.__struct_fields__:
-            said, is_now = getattr(told, name), getattr(row, name)
-            if is_now is OrderState.CAPTURED:
-                is_now = OrderState.CONFIRMED  # money that was taken changes nothing about units
+        state: str = row.state
+        if state == OrderState.CAPTURED:
+            state = OrderState.CONFIRMED  # money that was taken changes nothing about units
+        compared = [("state", told.state, state)] if told.state is not None else []
+        if told.units is not None:
+            units = Units(row.buyer, row.seats, row.pools, row.amount)
+            compared += [
+                (name, getattr(told.units, name), getattr(units, name))
+                for name in Units.__struct_fields__
+            ]
+        for name, said, is_now in compared:
             if said != is_now:
                 self._add(f"{name} of {where}", f"{said} by the log", str(is_now))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.domain.model import Event, Hold, Millis, Order, instant
+from holdfast.domain.model import Event, Hold, HoldState, Millis, Order, TierShare, instant
 
 HOLD_PLACED = "hold.placed"
 HOLD_EXTENDED = "hold.extended"
@@ -19,6 +19,8 @@ ORDER_REFUNDED = "order.refunded"
 ORDER_CANCELLED = "order.cancelled"
 EVENT_CREATED = "event.created"
 EVENT_CHANGED = "event.changed"
+
+NO_TIERS: dict[str, TierShare] = {}
 
 
 class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,6 +37,11 @@ class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at: datetime | None = None
     settlement: str | None = None
     """What a payment that came late was settled with."""
+    was: HoldState | None = None
+    """The state of the hold before it ended: held or paying, and expired where a late payer bought
+    what was announced as free. Nothing where no hold ended, and on facts of earlier versions."""
+    tiers: dict[str, TierShare] = {}
+    """Of units that were sold or came back: how many of each tier, and for how much of `amount`."""
 
 
 class EventData(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,6 +55,9 @@ class EventData(msgspec.Struct, frozen=True, omit_defaults=True):
     seats_withdrawn: tuple[str, ...] = ()
     pools: dict[str, int] = {}
     """Change of each pool's capacity."""
+    capacity: int | None = None
+    """All units of the event, after the change. Not on facts of earlier versions."""
+    currency: str | None = None
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -69,7 +79,7 @@ class Entry(msgspec.Struct, frozen=True):
         return instant(self.at_ms)
 
 
-def of_hold(type: str, hold: Hold) -> Fact:
+def of_hold(type: str, hold: Hold, was: HoldState | None = None) -> Fact:
     data = UnitsData(
         buyer=hold.buyer,
         seats=hold.seats,
@@ -79,11 +89,18 @@ def of_hold(type: str, hold: Hold) -> Fact:
         hold=hold.id,
         version=hold.version,
         expires_at=hold.expires_at,
+        was=was,
     )
     return Fact(type, data)
 
 
-def of_order(type: str, order: Order, settlement: str | None = None) -> Fact:
+def of_order(
+    type: str,
+    order: Order,
+    settlement: str | None = None,
+    was: HoldState | None = None,
+    tiers: dict[str, TierShare] = NO_TIERS,
+) -> Fact:
     data = UnitsData(
         buyer=order.buyer,
         seats=order.seats,
@@ -93,10 +110,19 @@ def of_order(type: str, order: Order, settlement: str | None = None) -> Fact:
         hold=order.hold,
         order=order.id,
         settlement=settlement,
+        was=was,
+        tiers=tiers,
     )
     return Fact(type, data)
 
 
-def of_event(type: str, event: Event, **details: Any) -> Fact:
-    data = EventData(state=event.state, version=event.version, name=event.name, **details)
+def of_event(type: str, event: Event, capacity: int, **details: Any) -> Fact:
+    data = EventData(
+        state=event.state,
+        version=event.version,
+        name=event.name,
+        capacity=capacity,
+        currency=event.currency,
+        **details,
+    )
     return Fact(type, data)

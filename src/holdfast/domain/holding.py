@@ -136,7 +136,8 @@ def release(shelf: Shelf, event: Event, command: ReleaseHold, now: Millis) -> De
     for pool, claim in claims_of(shelf, hold):
         rows.append(replace(pool, held=pool.held - claim.quantity))
         rows.append(replace(claim, quantity=0))
-    return Decision(Released(released), rows, [facts.of_hold(facts.HOLD_RELEASED, released)])
+    fact = facts.of_hold(facts.HOLD_RELEASED, released, hold.state)
+    return Decision(Released(released), rows, [fact])
 
 
 def expire(shelf: Shelf, event: Event, command: ExpireHolds, now: Millis) -> Decision:
@@ -152,7 +153,7 @@ def expire(shelf: Shelf, event: Event, command: ExpireHolds, now: Millis) -> Dec
             pool = rows.get(f"pool {pool.id}", pool)  # type: ignore[assignment]
             rows[f"pool {pool.id}"] = replace(pool, held=pool.held - claim.quantity)
             rows[f"claim {claim.id}"] = replace(claim, quantity=0)
-        announced.append(facts.of_hold(facts.HOLD_EXPIRED, dead))
+        announced.append(facts.of_hold(facts.HOLD_EXPIRED, dead, hold.state))
     return Decision(Expired(len(announced)), list(rows.values()), announced)
 
 

@@ -231,6 +231,13 @@ class Refund(msgspec.Struct, frozen=True, omit_defaults=True):
     done: bool = False
 
 
+class TierShare(msgspec.Struct, frozen=True):
+    """Units of one tier in an order, and their part of what was paid."""
+
+    units: int
+    amount: int
+
+
 class Checkout(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the payment of an order goes on: written down before each step is tried, so that
     another process can go on where one stopped."""
@@ -257,6 +264,8 @@ class Checkout(msgspec.Struct, frozen=True, omit_defaults=True):
     refunds: tuple[Refund, ...] = ()
     bought: tuple[tuple[str, ...], dict[str, int], int] | None = None
     """Seats, pools and amount as they were sold, where part of it was given back since."""
+    tiers: dict[str, TierShare] = {}
+    """What each tier had of it as it was sold; nothing while it is all of one tier."""
     priced_ms: Millis = 0
     """Since when the prices counted that it was sold at."""
 

@@ -33,8 +33,9 @@ from holdfast.domain.outcomes import (
 )
 from holdfast.domain.payments import PaymentState
 from holdfast.domain.picking import Basket, not_on_sale, over_cap, pick
-from holdfast.domain.selling import order_of, sold_hold, sold_seat
+from holdfast.domain.selling import order_of, sold_in_time, sold_seat
 from holdfast.domain.shelf import Decision, Row, Shelf
+from holdfast.domain.tiers import noted, shares_of
 
 ANNOUNCED = {
     OrderState.VOIDED: facts.ORDER_VOIDED,
@@ -56,7 +57,7 @@ def open_order(shelf: Shelf, event: Event, command: OpenOrder, now: Millis) -> D
     order = order_of(hold, command.order, now)
     if not order.amount:
         # Nothing to pay: it is sold here and now.
-        return _sold(order, sold_hold(shelf, hold, order))
+        return sold_in_time(shelf, event, hold, order)
     if not command.method:
         return Decision(Refused(Reason.PAYMENT_REQUIRED, hold.id))
     order = replace(
@@ -93,7 +94,8 @@ def settle(shelf: Shelf, event: Event, command: SettleOrder, now: Millis) -> Dec
         return Decision(Confirmed(order) if order.sold else Settled(order))
     hold = shelf.holds.get(command.hold)
     if hold is not None and hold.live(now):
-        return _sold_in_time(shelf, order, hold, command, now)
+        order = _confirmed(order, command, now, Settlement.IN_TIME)
+        return sold_in_time(shelf, event, hold, order)
     gone = hold.state if hold is not None else None
     if gone is HoldState.CONFIRMED or gone is HoldState.RELEASED:
         # He has bought or given back what he held: there is nothing to make good.
@@ -103,23 +105,12 @@ def settle(shelf: Shelf, event: Event, command: SettleOrder, now: Millis) -> Dec
     found = _late_basket(shelf, event, order, command, now)
     if isinstance(found, Refused):
         return _nothing(order, command, now, found.reason.value)
-    return _sold_late(shelf, hold, order, command, found, now)
-
-
-def _sold_in_time(
-    shelf: Shelf, order: Order, hold: Hold, command: SettleOrder, now: Millis
-) -> Decision:
-    order = _confirmed(order, command, now, Settlement.IN_TIME)
-    return _sold(order, sold_hold(shelf, hold, order))
-
-
-def _sold(order: Order, rows: list[Row]) -> Decision:
-    announced = [facts.of_order(facts.ORDER_CONFIRMED, order)]
-    return Decision(Confirmed(order), rows, announced, sold=order.units, revenue=order.amount)
+    return _sold_late(shelf, event, hold, order, command, found, now)
 
 
 def _sold_late(
     shelf: Shelf,
+    event: Event,
     hold: Hold | None,
     order: Order,
     command: SettleOrder,
@@ -131,10 +122,15 @@ def _sold_late(
     same = sorted(seats) == sorted(order.seats)
     settlement = Settlement.SAME_UNITS if same else Settlement.OTHER_SEATS
     order = replace(_confirmed(order, command, now, settlement), seats=seats)
+    shares = shares_of(shelf, event, order)
+    order = noted(order, shares)
     rows: list[Row] = [*basket.rows, order]
     rows += [sold_seat(seat, order) for seat in basket.seats]
     pools = {pool.id: replace(pool, sold=pool.sold + units) for pool, units in basket.pools}
+    was = None
     if hold is not None:
+        # It was expired if that was announced, here or before; of stock nobody may have needed to.
+        was = HoldState.EXPIRED if hold.id in basket.dead else hold.state
         dead = basket.dead.get(hold.id) or replace(hold, version=hold.version + 1)
         rows.append(replace(dead, state=HoldState.CONFIRMED, order=order.id))
         # Nobody comes for what is left of its claims any more.
@@ -147,7 +143,7 @@ def _sold_late(
     rows += pools.values()
     announced = [
         *basket.facts,
-        facts.of_order(facts.ORDER_CONFIRMED, order, settlement.value),
+        facts.of_order(facts.ORDER_CONFIRMED, order, settlement.value, was, shares),
         facts.of_order(facts.ORDER_SETTLED, order, settlement.value),
     ]
     return Decision(Confirmed(order), rows, announced, sold=order.units, revenue=order.amount)

@@ -36,23 +36,20 @@ class Unloaded(Exception):
 class Basket:
     """Units that are free now, and the dead holds that have to be announced to take them."""
 
-    __slots__ = ("amount", "dead", "pools", "seats", "spent")
+    __slots__ = ("amount", "dead", "facts", "pools", "seats", "spent")
 
     def __init__(self) -> None:
         self.seats: list[Seat] = []
         self.pools: list[tuple[Pool, int]] = []
         self.amount = 0
         self.dead: dict[str, Hold] = {}
+        self.facts: list[Fact] = []
         self.spent: list[Claim] = []
 
     @property
     def rows(self) -> list[Row]:
         """Holds that are over and claims that were given back."""
         return [*self.dead.values(), *self.spent]
-
-    @property
-    def facts(self) -> list[Fact]:
-        return [facts.of_hold(facts.HOLD_EXPIRED, hold) for hold in self.dead.values()]
 
 
 def pick(shelf: Shelf, event: Event, ask: Ask, now: Millis, apart: Apart) -> Basket | Refused:
@@ -159,7 +156,9 @@ def bury(shelf: Shelf, hold_id: str, basket: Basket) -> None:
     """Announces a dead hold, once. Its other units free themselves by their own deadline."""
     hold = shelf.holds.get(hold_id)
     if hold is not None and hold.open and hold_id not in basket.dead:
-        basket.dead[hold_id] = replace(hold, state=HoldState.EXPIRED, version=hold.version + 1)
+        dead = replace(hold, state=HoldState.EXPIRED, version=hold.version + 1)
+        basket.dead[hold_id] = dead
+        basket.facts.append(facts.of_hold(facts.HOLD_EXPIRED, dead, hold.state))
 
 
 def over_cap(shelf: Shelf, event: Event, command: PlaceHold | Sell, now: Millis) -> Refused | None:

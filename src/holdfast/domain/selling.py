@@ -1,9 +1,12 @@
 """Decisions about orders: confirm a hold, sell directly, cancel a sale."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from holdfast.domain import facts
+from holdfast.domain import facts, tiers
 from holdfast.domain.commands import CancelOrder, ConfirmHold, Sell
+from holdfast.domain.facts import Fact
 from holdfast.domain.holding import claims_of, fenced, freed
 from holdfast.domain.model import (
     FOREVER_MS,
@@ -20,6 +23,7 @@ from holdfast.domain.model import (
 from holdfast.domain.outcomes import Cancelled, Confirmed, Reason, Refused
 from holdfast.domain.picking import not_on_sale, over_cap, pick
 from holdfast.domain.shelf import Decision, Row, Shelf
+from holdfast.domain.tiers import Shares, noted, shares_of, units_of
 
 
 def confirm(shelf: Shelf, event: Event, command: ConfirmHold, now: Millis) -> Decision:
@@ -30,7 +34,7 @@ def confirm(shelf: Shelf, event: Event, command: ConfirmHold, now: Millis) -> De
         return Decision(said)
     # From here the sale must succeed: a live hold has all its units.
     order = order_of(hold, command.order, now, command.payment)
-    return _confirmed(order, sold_hold(shelf, hold, order), [])
+    return sold_in_time(shelf, event, hold, order)
 
 
 def order_of(hold: Hold, id: str, now: Millis, payment: str | None = None) -> Order:
@@ -51,8 +55,14 @@ def order_of(hold: Hold, id: str, now: Millis, payment: str | None = None) -> Or
     )
 
 
-def sold_hold(shelf: Shelf, hold: Hold, order: Order) -> list[Row]:
-    """The order, and the live hold and its units as they are sold to it."""
+def sold_in_time(shelf: Shelf, event: Event, hold: Hold, order: Order) -> Decision:
+    """The live hold and its units are sold to the order."""
+    shares = shares_of(shelf, event, order)
+    order = noted(order, shares)
+    return _sold(order, _sold_hold(shelf, hold, order), shares, hold.state)
+
+
+def _sold_hold(shelf: Shelf, hold: Hold, order: Order) -> list[Row]:
     sold = replace(hold, state=HoldState.CONFIRMED, version=hold.version + 1, order=order.id)
     rows: list[Row] = [sold, order]
     for id in hold.seats:
@@ -96,10 +106,12 @@ def sell(shelf: Shelf, event: Event, command: Sell, now: Millis) -> Decision:
         hold=command.hold,
         payment=command.payment,
     )
+    shares = shares_of(shelf, event, order)
+    order = noted(order, shares)
     rows: list[Row] = [*basket.rows, order]
     rows += [sold_seat(seat, order) for seat in basket.seats]
     rows += [replace(pool, sold=pool.sold + quantity) for pool, quantity in basket.pools]
-    return _confirmed(order, rows, basket.facts)
+    return _sold(order, rows, shares, None, basket.facts)
 
 
 def cancel(shelf: Shelf, event: Event, command: CancelOrder, now: Millis) -> Decision:
@@ -121,8 +133,10 @@ def cancel(shelf: Shelf, event: Event, command: CancelOrder, now: Millis) -> Dec
     if not returned.units:
         return Decision(Cancelled(order))  # they are back already
     # From here the units come back.
-    returned = replace(returned, amount=_paid_for(event, shelf, order, returned))
-    left = _left(order, returned, command, now)
+    whole = shares_of(shelf, event, order)
+    shares = tiers.returned(whole, units_of(shelf, order), units_of(shelf, returned))
+    returned = replace(returned, amount=sum(share.amount for share in shares.values()))
+    left = _left(order, returned, command, now, whole)
     rows: list[Row] = [left]
     rows += freed(shelf, returned.seats, lambda seat: seat.order == order.id)
     for id, quantity in returned.pools.items():
@@ -131,7 +145,7 @@ def cancel(shelf: Shelf, event: Event, command: CancelOrder, now: Millis) -> Dec
     return Decision(
         Cancelled(left),
         rows,
-        [facts.of_order(facts.ORDER_CANCELLED, returned)],
+        [facts.of_order(facts.ORDER_CANCELLED, returned, tiers=shares)],
         sold=-returned.units,
         revenue=-returned.amount,
     )
@@ -167,7 +181,7 @@ def _returned(order: Order, command: CancelOrder) -> Order | Refused:
     return replace(order, seats=seats, pools=command.pools)
 
 
-def _left(order: Order, returned: Order, command: CancelOrder, now: Millis) -> Order:
+def _left(order: Order, returned: Order, command: CancelOrder, now: Millis, whole: Shares) -> Order:
     """What remains of the order, and the refund that is to follow."""
     checkout = order.checkout
     due_ms = order.due_ms
@@ -188,25 +202,11 @@ def _left(order: Order, returned: Order, command: CancelOrder, now: Millis) -> O
         pools={id: n for id, n in pools.items() if n},
         amount=order.amount - returned.amount,
         checkout=replace(
-            checkout, bought=checkout.bought or (order.seats, order.pools, order.amount)
+            checkout,
+            bought=checkout.bought or (order.seats, order.pools, order.amount),
+            tiers=whole,
         ),
     )
-
-
-def _paid_for(event: Event, shelf: Shelf, order: Order, part: Order) -> int:
-    """What was paid for a part of the order, at the prices of its time."""
-    if part.units == order.units:
-        return order.amount
-    prices = event.prices_at(order.checkout.priced_ms or order.created_ms)
-
-    def worth(units: Order) -> int:
-        seats = sum(prices[shelf.seats.now[id].tier] for id in units.seats)
-        return seats + sum(prices[shelf.pools.now[id].tier] * n for id, n in units.pools.items())
-
-    whole = worth(order)
-    # Where that is not what was paid (better seats for a late payer; prices older than are
-    # remembered), each unit has its share of what was.
-    return worth(part) if whole == order.amount else order.amount * worth(part) // max(whole, 1)
 
 
 def _said(shelf: Shelf, command: ConfirmHold | Sell) -> Confirmed | Refused | None:
@@ -225,11 +225,13 @@ def sold_seat(seat: Seat, order: Order) -> Seat:
     return Seat(seat.id, seat.tier, seat.channel, None, FOREVER_MS, order.id)
 
 
-def _confirmed(order: Order, rows: list[Row], before: list[facts.Fact]) -> Decision:
-    return Decision(
-        Confirmed(order),
-        rows,
-        [*before, facts.of_order(facts.ORDER_CONFIRMED, order)],
-        sold=order.units,
-        revenue=order.amount,
-    )
+def _sold(
+    order: Order,
+    rows: list[Row],
+    shares: Shares,
+    was: HoldState | None,
+    before: Sequence[Fact] = (),
+) -> Decision:
+    """`was` is what the order's hold was before."""
+    fact = facts.of_order(facts.ORDER_CONFIRMED, order, was=was, tiers=shares)
+    return Decision(Confirmed(order), rows, [*before, fact], sold=order.units, revenue=order.amount)

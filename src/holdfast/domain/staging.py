@@ -19,7 +19,7 @@ def create(shelf: Shelf, command: CreateEvent) -> Decision:
     return Decision(
         Created(plan.event),
         [plan.event, *plan.seats, *plan.pools],
-        [facts.of_event(facts.EVENT_CREATED, plan.event)],
+        [facts.of_event(facts.EVENT_CREATED, plan.event, plan.capacity)],
         capacity=plan.capacity,
     )
 
@@ -43,7 +43,7 @@ def change(shelf: Shelf, event: Event, command: ChangeEvent, now: Millis) -> Dec
         version=event.version + 1,
         layout=event.layout + ("ranking" in different),
     )
-    fact = facts.of_event(facts.EVENT_CHANGED, changed, changed=different)
+    fact = facts.of_event(facts.EVENT_CHANGED, changed, _capacity(shelf), changed=different)
     return Decision(Changed(changed), [changed], [fact])
 
 
@@ -64,6 +64,7 @@ def add_capacity(shelf: Shelf, event: Event, command: AddCapacity, now: Millis) 
     fact = facts.of_event(
         facts.EVENT_CHANGED,
         changed,
+        _capacity(shelf) + _added(command),
         changed=("capacity",),
         seats_added=tuple(plan.id for plan in command.seats),
         pools={pool.id: pool.capacity for pool in command.pools},
@@ -124,17 +125,23 @@ def withdraw(shelf: Shelf, event: Event, command: Withdraw, now: Millis) -> Deci
             return Decision(Refused(Reason.INSUFFICIENT, pools=(id,), available=free))
         rows.append(replace(pool, capacity=pool.capacity - quantity))
     changed = _relaid(event)
+    gone = len(command.seats) + sum(command.pools.values())
     fact = facts.of_event(
         facts.EVENT_CHANGED,
         changed,
+        _capacity(shelf) - gone,
         changed=("capacity",),
         seats_withdrawn=command.seats,
         pools={id: -quantity for id, quantity in command.pools.items()},
     )
-    gone = len(command.seats) + sum(command.pools.values())
     return Decision(
         Changed(changed), [changed, *basket.rows, *rows], [*basket.facts, fact], capacity=-gone
     )
+
+
+def _capacity(shelf: Shelf) -> int:
+    """All units there are now, those of commands before this one in the batch included."""
+    return shelf.totals.capacity + shelf.capacity
 
 
 def _too_much(shelf: Shelf, added: int, prices: Mapping[str, int]) -> Refused | None:

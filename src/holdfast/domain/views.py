@@ -76,7 +76,7 @@ class Statuses(msgspec.Struct, frozen=True):
 
 DOCUMENT_KIND_BYTES_MAX = 64
 DOCUMENT_ID_BYTES_MAX = 256
-DOCUMENT_BODY_BYTES_MAX = 65_536
+DOCUMENT_BODY_BYTES_MAX = 1_048_576
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -89,6 +89,30 @@ class Document(msgspec.Struct, frozen=True):
     """1 when it is new, and one more each time it is replaced."""
     body: str
     """JSON text of the owner's own making."""
+
+
+CURSOR_FOLLOWER_BYTES_MAX = 256
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """How far a follower has come with the log of an event."""
+
+    follower: str
+    event: str
+    seq: int
+    """The last fact that it is done with."""
+    fence: int
+    """Of whoever moved it last; one with a lower fence moves it no more."""
+    moved_ms: Millis
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A step of a follower's cursor. One that stays where it is only sets the fence."""
+
+    event: str
+    was: int
+    seq: int
+    fence: int
 
 
 class Census(msgspec.Struct, frozen=True):

@@ -160,6 +160,27 @@ class MysqlBaseline:
         await db.commit()
 
 
+async def add_facts(url: str, event: str, facts: int) -> None:
+    """So many more at the end of the log, as a sale would have left them."""
+    async with opened(url) as store, store.session(FILL_SECONDS) as db:
+        await db.execute(
+            """
+            WITH counter AS (
+                UPDATE holdfast.counters SET seq = seq + $2 WHERE event = $1 RETURNING seq
+            )
+            INSERT INTO holdfast.log (event, seq, type, at_ms, data)
+            SELECT $1, counter.seq - $2 + n, 'hold.placed',
+                   extract(epoch FROM clock_timestamp())::bigint * 1000,
+                   '{"buyer":"u-' || n || '","seats":["A-1-' || n || '"],"pools":{},"amount":9000,'
+                   || '"currency":"EUR","hold":"' || $1 || '.01K9TQ2M6J8Y3V5W7X9ZABCDEF",'
+                   || '"version":1,"expires_at":"2026-11-16T12:08:00Z"}'
+            FROM counter, generate_series(1, $2::bigint) AS n
+            """,
+            event,
+            facts,
+        )
+
+
 async def fill_log(url: str, event: str, facts: int) -> None:
     """Puts that many old facts before the event's own, as a long sale would have left them."""
     async with opened(url) as store, store.session(FILL_SECONDS) as db:

@@ -21,6 +21,7 @@ from holdfast.ids import Ids
 from holdfast.lab import baseline
 from holdfast.lab.crowd import run_writers
 from holdfast.lab.http import Http
+from holdfast.lab.relaying import Relaying
 from holdfast.settings import Settings
 from holdfast.wiring import make_gate
 
@@ -45,8 +46,10 @@ class Bench:
         progress: Progress,
         scale: float = 1.0,
         gate: str | None = None,
+        broker: str | None = None,
     ) -> None:
         self._store = store
+        self._broker = broker
         self._gate = gate
         self._folder = folder
         self._progress = progress
@@ -328,20 +331,25 @@ class Bench:
         rounds = ROUNDS if self._scale >= 1 else 1
         return await asyncio.to_thread(measured.checkouts, rounds)
 
+    async def relay(self) -> Result:
+        """Facts to a broker: how fast, how late, from which source, by how many processes."""
+        return await Relaying(self._store, self._broker, self._progress, self._scale).measure()
+
 
 EMBEDDED = ("group_commit", "refusals", "processes", "hot_pool", "best_available")
 DATABASE = (
     *("baskets", "hot_pool", "group_commit", "refusals", "processes", "paced"),
     *("large_event", "best_available"),
 )
-EXTRA = ("long_log", "gate", "http", "checkout")
-"""Only when asked for: by name, for one writes gigabytes and two need wrk; by naming a gate."""
+EXTRA = ("long_log", "gate", "http", "checkout", "relay")
+"""Only when asked for: by name, for one writes gigabytes and two need wrk; or by naming a gate or a
+broker."""
 
 
-def measurements(store: str | None, gate: str | None) -> tuple[str, ...]:
+def measurements(store: str | None, gate: str | None, broker: str | None) -> list[str]:
     embedded = store is None or store.startswith(("sqlite:", "memory:"))
-    names = EMBEDDED if embedded else DATABASE
-    return (*names, "gate") if gate else names
+    named = {"gate": gate, "relay": broker}
+    return [*(EMBEDDED if embedded else DATABASE), *(name for name, url in named.items() if url)]
 
 
 async def refuse(shop: Holdfast, event: str, asks: int) -> None:

@@ -63,14 +63,17 @@ class Houses:
         kept = self._kept.get(event.id)
         if kept is None or kept.layout != event.layout:
             raise Unbuilt(event)
-        if kept.doubtful or not 0 <= seq - kept.seq <= CATCH_UP_MAX:
+        told: list[Row] = []
+        if not kept.doubtful and 0 < seq - kept.seq <= CATCH_UP_MAX:
+            told = yield "log_data", (event.id, kept.seq, seq - kept.seq)
+        if kept.doubtful or len(told) != seq - kept.seq:
             # The walls still stand; who sits where is read anew. Also when the log ends before what
-            # the house has seen: a server that crashed has forgotten.
+            # the house has seen: a server that crashed has forgotten. Or when it no longer tells
+            # all that the house has missed: it was pruned.
             kept.house.reset()
             kept.seq, kept.doubtful = seq, False
             busy = yield "busy_seats", (event.id,)
         else:
-            told = yield "log_data", (event.id, kept.seq, seq - kept.seq)
             touched = {seat for (data,) in told for seat in read_data(data).get("seats", ())}
             busy = (yield "seats_now", (event.id, sorted(touched))) if touched else []
             kept.seq = seq

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -18,11 +18,14 @@ from holdfast.domain.outcomes import Answer
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Record, Shelf, Tally, Totals, free_from
 from holdfast.domain.views import (
+    CURSOR_FOLLOWER_BYTES_MAX,
     DOCUMENT_BODY_BYTES_MAX,
     DOCUMENT_ID_BYTES_MAX,
     DOCUMENT_KIND_BYTES_MAX,
     Census,
+    Cursor,
     Document,
+    Move,
     PoolView,
     SeatMap,
     SeatView,
@@ -32,6 +35,7 @@ from holdfast.domain.views import (
 from holdfast.errors import StoreError
 from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
+from holdfast.stores.rows import first_moves
 
 RECORDS_KEPT_MS = 24 * 3600 * 1000
 KEY_BYTES_MAX = 256
@@ -62,6 +66,11 @@ class Rows:
         self.log: list[tuple[int, str, Millis, bytes]] = []
         self.house: House | None = None
         self.house_layout = 0
+
+    def log_page(self, after: int, limit: int) -> list[tuple[int, str, Millis, bytes]]:
+        pruned = self.log[0][0] - 1 if self.log else 0
+        start = max(0, after - pruned)
+        return self.log[start : start + limit]
 
     @property
     def totals(self) -> Totals:
@@ -201,6 +210,7 @@ class MemoryStore:
         self._clock = clock
         self._events: dict[str, Rows] = {}
         self._documents: dict[tuple[str, str], Document] = {}
+        self._cursors: dict[tuple[str, str], Cursor] = {}
         self._keys: dict[str, tuple[str, Millis]] = {}  # in the order in which they were claimed
         self._moved = asyncio.Event()
 
@@ -292,11 +302,24 @@ class MemoryStore:
 
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
         rows = self._events.get(event)
-        page = rows.log[after : after + limit] if rows else []
+        page = rows.log_page(after, limit) if rows else []
         return [
             Entry(event, seq, type, at_ms, msgspec.json.decode(data))
             for seq, type, at_ms, data in page
         ]
+
+    async def tails(self, after: Mapping[str, int], limit: int) -> list[Entry]:
+        return [
+            entry for event, seq in after.items() for entry in await self.log(event, seq, limit)
+        ]
+
+    async def prune(self, event: str, through: int, limit: int) -> int:
+        rows = self._events.get(event)
+        if rows is None or not rows.log:
+            return 0
+        pruned = max(0, min(through - rows.log[0][0] + 1, limit, len(rows.log) - 1))
+        del rows.log[:pruned]
+        return pruned
 
     async def due(self) -> list[str]:
         now = self._clock()
@@ -374,6 +397,30 @@ class MemoryStore:
             return False
         del self._documents[kind, id]
         return True
+
+    async def cursors(self, follower: str | None = None) -> tuple[list[Cursor], Millis]:
+        keys = (key for key in self._cursors if follower is None or key[0] == follower)
+        return [self._cursors[key] for key in sorted(keys)], self._clock()
+
+    async def move(self, follower: str, moves: Sequence[Move]) -> set[str]:
+        _check_sizes("follower", follower, (follower, CURSOR_FOLLOWER_BYTES_MAX))
+        return {move.event for move in first_moves(moves) if self._move(follower, move)}
+
+    def _move(self, follower: str, move: Move) -> bool:
+        there = self._cursors.get((follower, move.event))
+        if there is None and move.was != 0:
+            return False
+        if there is not None and (there.seq != move.was or there.fence > move.fence):
+            return False
+        moved_ms = there.moved_ms if there and there.seq == move.seq else self._clock()
+        self._cursors[follower, move.event] = Cursor(
+            follower, move.event, move.seq, move.fence, moved_ms
+        )
+        return True
+
+    async def forget(self, follower: str) -> None:
+        for key in [key for key in self._cursors if key[0] == follower]:
+            del self._cursors[key]
 
     async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
         for key, digest in claims:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.domain.audit import Corrections
+from holdfast.domain.facts import Entry
 from holdfast.domain.model import (
     NO_CHECKOUT,
     Checkout,
@@ -27,7 +28,16 @@ from holdfast.domain.model import (
 )
 from holdfast.domain.outcomes import Outcome
 from holdfast.domain.shelf import Record, Shelf
-from holdfast.domain.views import Census, Document, PoolView, SeatView, Statuses, Summary
+from holdfast.domain.views import (
+    Census,
+    Cursor,
+    Document,
+    Move,
+    PoolView,
+    SeatView,
+    Statuses,
+    Summary,
+)
 
 BETWEEN = "\x1f"
 """Between ids that SQL has put together: a control character, which is in no id."""
@@ -138,6 +148,15 @@ def to_document(row: Row) -> Document:
     return Document(*row)
 
 
+def to_entry(row: Row) -> Entry:
+    event, seq, type, at_ms, data = row
+    return Entry(event, seq, type, at_ms, read_data(data))
+
+
+def to_cursor(row: Row) -> Cursor:
+    return Cursor(*row)
+
+
 CENSUS = (
     *("census_seats", "census_pools", "census_claims", "census_holds", "census_orders"),
     *("census_sold", "census_deadlines", "census_plans"),
@@ -241,6 +260,12 @@ def first_claims(claims: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """The first claim of each key, in the order of keys in which everybody writes them: no two wait
     for each other in a ring."""
     return sorted(dict(reversed(claims)).items())
+
+
+def first_moves(moves: Sequence[Move]) -> list[Move]:
+    """The first move of each event, in the order of events in which everybody moves cursors."""
+    first = {move.event: move for move in reversed(moves)}
+    return [first[event] for event in sorted(first)]
 
 
 def _event_changes(shelf: Shelf) -> Iterator[Write]:

@@ -21,6 +21,8 @@ class Checked(msgspec.Struct, frozen=True):
     orders: int
     facts: int
     drift: list[Drift]
+    pruned: int = 0
+    """How many of the oldest facts were not there to be looked at."""
 
 
 async def check_store(store: Store, only: str | None = None) -> AsyncIterator[Checked]:
@@ -46,19 +48,35 @@ async def check_event(store: Store, event: str) -> Checked | None:
     census = await store.census(event)
     if census is None:
         return None
-    replay = LogAudit(event)
-    # Facts never change once written, so those up to the snapshot's number belong to it.
-    while replay.seq < census.seq:
-        page = await store.log(event, replay.seq, min(LOG_PAGE, census.seq - replay.seq))
-        if not page:
-            break
-        replay.read(page)
+    replay = await _replayed(store, event, census.seq)
     return Checked(
         event=event,
         seats=len(census.seats),
         pools=len(census.pools),
         holds=len(census.holds),
         orders=len(census.orders),
-        facts=replay.seq,
+        facts=replay.seq - replay.pruned,
         drift=[*audit(census), *replay.finish(census)],
+        pruned=replay.pruned,
     )
+
+
+async def _replayed(store: Store, event: str, last: int) -> LogAudit:
+    """Facts never change once written, so those up to the snapshot's number belong to it."""
+    replay = LogAudit(event)
+    while replay.seq < last:
+        page = await store.log(event, replay.seq, min(LOG_PAGE, last - replay.seq))
+        if not page:
+            break
+        if page[0].seq != replay.seq + 1 and await _first(store, event) >= page[0].seq:
+            # No gap: nothing before it is left. What was read before has lost its sequel.
+            replay = LogAudit(event, pruned=min(page[0].seq - 1, last))
+        replay.read(entry for entry in page if entry.seq <= last)
+        if page[-1].seq >= last:
+            break
+    return replay
+
+
+async def _first(store: Store, event: str) -> int:
+    [first] = await store.log(event, 0, 1)
+    return first.seq

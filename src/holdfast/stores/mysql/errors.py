@@ -44,7 +44,14 @@ FULL = {
 }
 """The server admits no more connections for now."""
 
-COLUMN_EXISTS = 1060
+DONE_BEFORE = {
+    1060,  # the column is there
+    1091,  # what is to be dropped is not (MariaDB)
+    3821,  # the same of a CHECK (MySQL)
+    3940,  # the same of any constraint (MySQL)
+}
+"""What a step of a migration that was interrupted says when it is run again."""
+
 DUPLICATE = 1062
 WRONG_PASSWORD = {1045, 1698}
 NO_DATABASE = 1049

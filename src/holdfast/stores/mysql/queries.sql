@@ -540,3 +540,46 @@ DELETE k FROM JSON_TABLE(%s, '$[*]' COLUMNS (
     digest TEXT CHARACTER SET utf8mb4 PATH '$[1]'
 )) AS n STRAIGHT_JOIN holdfast_order_keys k FORCE INDEX (PRIMARY)
     ON k.id = n.id AND k.digest = n.digest;
+
+-- name: tail
+-- Of one event; those of several are put together with UNION ALL. MariaDB has no LATERAL.
+(SELECT event, seq, type, at_ms, data FROM holdfast_log FORCE INDEX (PRIMARY)
+ WHERE event = %s AND seq > %s ORDER BY seq LIMIT %s)
+
+-- name: log_ends
+SELECT MIN(seq), MAX(seq) FROM holdfast_log WHERE event = %s;
+
+-- name: prune
+-- The oldest of them, so that the log has no gap in the middle.
+DELETE FROM holdfast_log WHERE event = %s AND seq < %s;
+
+-- name: cursors
+SELECT follower, event, seq, fence, moved_ms FROM holdfast_cursors
+WHERE follower = COALESCE(%s, follower) ORDER BY follower, event;
+
+-- name: begin_cursors
+-- Makes and locks those that may have to be made, in order of events; one that is there stays as it
+-- is.
+INSERT INTO holdfast_cursors (follower, event, seq, fence, moved_ms)
+SELECT %s, n.event, 0, 0, %s FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]'
+)) AS n
+ON DUPLICATE KEY UPDATE fence = holdfast_cursors.fence;
+
+-- name: lock_cursors
+SELECT event, seq, fence, moved_ms FROM holdfast_cursors FORCE INDEX (PRIMARY)
+WHERE follower = %s AND event IN ({keys}) ORDER BY event FOR UPDATE;
+
+-- name: move_cursors
+-- Those that were locked, and found where the mover believes them to be, with no higher fence.
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    event VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[0]',
+    seq BIGINT PATH '$[1]',
+    fence BIGINT PATH '$[2]',
+    moved_ms BIGINT PATH '$[3]'
+)) AS n STRAIGHT_JOIN holdfast_cursors c FORCE INDEX (PRIMARY)
+    ON c.follower = %s AND c.event = n.event
+SET c.seq = n.seq, c.fence = n.fence, c.moved_ms = n.moved_ms;
+
+-- name: forget_cursors
+DELETE FROM holdfast_cursors WHERE follower = %s;

@@ -4,10 +4,15 @@ from importlib.resources import files
 
 from holdfast.errors import SchemaMismatch, StoreBusy
 from holdfast.stores.mysql.connections import Connection
-from holdfast.stores.mysql.errors import COLUMN_EXISTS, DRIVER, code_of
+from holdfast.stores.mysql.errors import DONE_BEFORE, DRIVER, code_of
 
-SCHEMA_VERSION = 3
-MIGRATIONS: dict[int, str] = {1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql"}
+SCHEMA_VERSION = 4
+MIGRATIONS: dict[int, str] = {
+    1: "schema.sql",
+    2: "schema_2.sql",
+    3: "schema_3.sql",
+    4: "schema_4.sql",
+}
 """Each version and the file that leads to it from the one before. DDL commits at once on these
 servers: a process may die in the middle of a file, so every statement in it may be run again."""
 UNKNOWN = -1
@@ -70,11 +75,12 @@ async def _run_missing(db: Connection) -> list[str]:
 
 
 async def _run(db: Connection, statement: str) -> None:
-    """MySQL has no ADD COLUMN IF NOT EXISTS: where the column is there, the statement was run."""
+    """MySQL has no ADD COLUMN IF NOT EXISTS: where the column is there, the statement was run; so
+    it was where nothing is left to drop."""
     try:
         await db.execute(statement)
     except DRIVER as cause:
-        if code_of(cause) != COLUMN_EXISTS:
+        if code_of(cause) not in DONE_BEFORE:
             raise
 
 

@@ -2,8 +2,9 @@
 database's clock, and no lock that outlives a batch."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from operator import itemgetter
 from typing import Any
 
 from holdfast.domain import audit
@@ -14,7 +15,7 @@ from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.seating import House
 from holdfast.domain.shelf import Shelf, Totals
-from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
+from holdfast.domain.views import Census, Cursor, Document, Move, SeatMap, Statuses, Summary
 from holdfast.errors import CommitUnknown, HoldfastError, StoreBusy, StoreError, StoreUnavailable
 from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
@@ -32,7 +33,7 @@ from holdfast.stores.mysql.errors import (
     said,
     translated,
 )
-from holdfast.stores.mysql.reading import SQL, Reader, by_keys, server_clock
+from holdfast.stores.mysql.reading import SQL, Reader, by_keys, parts, server_clock
 from holdfast.stores.mysql.writing import Writer
 from holdfast.stores.rows import (
     BETWEEN,
@@ -40,11 +41,13 @@ from holdfast.stores.rows import (
     RECORDS_KEPT_MS,
     Row,
     first_claims,
+    first_moves,
     putting,
     read_config,
-    read_data,
     to_census,
+    to_cursor,
     to_document,
+    to_entry,
     to_head,
     to_hold,
     to_json,
@@ -58,6 +61,8 @@ from holdfast.stores.rows import (
 
 WAKE_FIRST_SECONDS = 0.01
 WAKE_LAST_SECONDS = 0.1
+TAILS_MAX = 100
+"""Events whose facts one statement reads."""
 
 
 class MysqlStore:
@@ -321,12 +326,36 @@ class MysqlStore:
 
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
         async with self._reading() as db:
-            return [
-                Entry(event, seq, type, at_ms, read_data(data))
-                for event, seq, type, at_ms, data in await db.stream(
-                    SQL["log"], (event, after, limit)
-                )
-            ]
+            rows = await db.stream(SQL["log"], (event, after, limit))
+            return [to_entry(row) for row in rows]
+
+    async def tails(self, after: Mapping[str, int], limit: int) -> list[Entry]:
+        rows: list[Row] = []
+        async with self._reading() as db:
+            for part in parts([*after.items()], TAILS_MAX):
+                sql = "\nUNION ALL\n".join([SQL["tail"]] * len(part))
+                args = [each for event, seq in part for each in (event, seq, limit)]
+                rows += await db.stream(sql, args)
+            # In what order the parts come, no server promises.
+            rows.sort(key=itemgetter(0, 1))
+            return [to_entry(row) for row in rows]
+
+    async def prune(self, event: str, through: int, limit: int) -> int:
+        return await persist(lambda: self._prune(event, through, limit))
+
+    async def _prune(self, event: str, through: int, limit: int) -> int:
+        with translated(self.url):
+            async with self._transaction() as db:
+                first, last = await db.one(SQL["log_ends"], (event,)) or (None, None)
+                if first is None:
+                    await db.rollback()
+                    return 0
+                # The last fact stays, else nobody could tell a log that was pruned from one that
+                # is empty.
+                end = min(through + 1, first + limit, last)
+                pruned = await db.execute(SQL["prune"], (event, end))
+                await self._commit(db)
+        return pruned
 
     async def due(self) -> list[str]:
         async with self._reading() as db:
@@ -402,6 +431,42 @@ class MysqlStore:
     async def drop(self, kind: str, id: str, version: int) -> bool:
         return await persist(lambda: self._change("delete_document", (kind, id, version)))
 
+    async def cursors(self, follower: str | None = None) -> tuple[list[Cursor], Millis]:
+        async with self._reading() as db:
+            rows = await db.rows(SQL["cursors"], (follower,))
+            return [to_cursor(row) for row in rows], await self._now(db)
+
+    async def move(self, follower: str, moves: Sequence[Move]) -> set[str]:
+        if not moves:
+            return set()
+        return await persist(lambda: self._move(follower, first_moves(moves)))
+
+    async def _move(self, follower: str, moves: Sequence[Move]) -> set[str]:
+        begun = [(move.event,) for move in moves if not move.was]
+        with translated(self.url):
+            async with self._transaction() as db:
+                now = await self._now(db)
+                if begun:
+                    await db.execute(SQL["begin_cursors"], (follower, now, to_json(begun)))
+                events = [move.event for move in moves]
+                rows = await by_keys(db, "lock_cursors", follower, events)
+                moved = _moved(moves, rows, now)
+                if moved:
+                    await db.execute(SQL["move_cursors"], (to_json(moved), follower))
+                    await self._commit(db)
+                else:
+                    await db.rollback()
+        return {event for event, *_ in moved}
+
+    async def forget(self, follower: str) -> None:
+        await persist(lambda: self._forget(follower))
+
+    async def _forget(self, follower: str) -> None:
+        with translated(self.url):
+            async with self._transaction() as db:
+                await db.execute(SQL["forget_cursors"], (follower,))
+                await self._commit(db)
+
     async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
         return await persist(lambda: self._claim_keys(claims))
 
@@ -452,6 +517,18 @@ async def _abandon(db: Connection) -> None:
         await db.rollback()
     except DRIVER:
         db.close()
+
+
+def _moved(moves: Sequence[Move], rows: Sequence[Row], now: Millis) -> list[Row]:
+    """What becomes of the cursors that stand where they were, and have no higher fence."""
+    there = {event: cursor for event, *cursor in rows}
+    moved: list[Row] = []
+    for move in moves:
+        seq, fence, moved_ms = there.get(move.event, (None, 0, 0))
+        if seq == move.was and fence <= move.fence:
+            at = moved_ms if seq == move.seq else now
+            moved.append((move.event, move.seq, move.fence, at))
+    return moved
 
 
 def _joined(parts: Sequence[Row], sold: int) -> str:

@@ -32,12 +32,12 @@ Flush = Callable[[Sequence[Evidence]], Awaitable[set[Evidence]]]
 class Barrier:
     def __init__(self, flush: Flush) -> None:
         self._flush = flush
-        self._waiting: list[tuple[asyncio.Future[None], Evidence | None]] = []
+        self._waiting: list[tuple[asyncio.Future[None], tuple[Evidence, ...]]] = []
         self._runner: asyncio.Task[None] | None = None
 
-    async def wait(self, evidence: Evidence | None = None) -> None:
+    async def wait(self, *evidence: Evidence) -> None:
         """Returns when everything committed before the call is on disk; raises CommitUnknown when
-        the evidence is gone, or whatever the flush raised, and then nobody knows."""
+        some of the evidence is gone, or whatever the flush raised, and then nobody knows."""
         loop = asyncio.get_running_loop()
         passed = loop.create_future()
         self._waiting.append((passed, evidence))
@@ -49,7 +49,7 @@ class Barrier:
         while self._waiting:
             waiting, self._waiting = self._waiting, []
             try:
-                found = await self._flush([each for _, each in waiting if each is not None])
+                found = await self._flush([each for _, some in waiting for each in some])
             except Exception as failure:
                 for passed, _ in waiting:
                     if not passed.done():
@@ -58,7 +58,7 @@ class Barrier:
             for passed, evidence in waiting:
                 if passed.done():
                     continue
-                if evidence is None or evidence in found:
+                if found.issuperset(evidence):
                     passed.set_result(None)
                 else:
                     gone = "the server forgot a batch before it was durable"

@@ -467,7 +467,8 @@ WHERE c.event = n.event;
 
 -- name: barrier
 -- A tiny commit that waits for its flush, whatever the server's own default is: everything committed
--- before it is durable then. Of these facts, it tells those that are on the log as they were written.
+-- before it is durable then. Of these facts, it tells those that are on the log as they were written;
+-- and those that were pruned since, for what a crash has forgotten was at the log's end.
 WITH flush AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'on', true),
            pg_logical_emit_message(true, 'holdfast', '')
@@ -479,7 +480,11 @@ SELECT found.* FROM flush LEFT JOIN (
     CROSS JOIN LATERAL (
         SELECT 1 FROM holdfast.log
         WHERE log.event = asked.event AND log.seq = asked.seq AND log.at_ms = asked.at_ms
-          AND log.data = asked.data LIMIT 1
+          AND log.data = asked.data
+        UNION ALL
+        SELECT 1 WHERE asked.seq < (
+            SELECT seq FROM holdfast.log WHERE log.event = asked.event ORDER BY seq LIMIT 1)
+        LIMIT 1
     ) there
 ) found ON true;
 
@@ -562,3 +567,53 @@ DELETE FROM holdfast.order_keys WHERE id = ANY (ARRAY (
         SELECT id FROM holdfast.order_keys k
         WHERE k.id = n.id AND k.digest = n.digest FOR UPDATE
     ) found));
+
+-- name: tails
+-- Each event's part is cut off by itself, in the order of its facts; the parts are not mixed.
+SELECT found.* FROM unnest($1::text::text[], $2::text::bigint[]) AS asked (event, after)
+CROSS JOIN LATERAL (
+    SELECT event, seq, type, at_ms, data FROM holdfast.log
+    WHERE log.event = asked.event AND log.seq > asked.after ORDER BY log.seq LIMIT $3
+) found;
+
+-- name: prune
+-- The oldest of them, so that the log has no gap in the middle. Its last fact stays, else nobody
+-- could tell a log that was pruned from one that is empty.
+DELETE FROM holdfast.log WHERE event = $1 AND seq <= $2
+  AND seq < (SELECT min(seq) + $3::bigint FROM holdfast.log WHERE event = $1)
+  AND seq < (SELECT max(seq) FROM holdfast.log WHERE event = $1);
+
+-- name: cursors
+SELECT follower, event, seq, fence, moved_ms FROM holdfast.cursors
+WHERE $1::text IS NULL OR follower = $1 ORDER BY follower, event;
+
+-- name: move_cursors
+-- The guard is the place where the mover believes each to be, and the fence: whoever was replaced
+-- has a lower one and changes no row. Both are looked at again after a wait. Those that begin may
+-- have to be made; the others have to be there. In order of events, so that movers do not meet.
+WITH moment AS (
+    SELECT coalesce($6::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+), asked AS (
+    SELECT * FROM unnest($2::text::text[], $3::text::bigint[], $4::text::bigint[],
+                         $5::text::bigint[]) AS n (event, was, seq, fence)
+), moved AS (
+    UPDATE holdfast.cursors c
+    SET seq = n.seq, fence = n.fence,
+        moved_ms = CASE WHEN c.seq = n.seq THEN c.moved_ms ELSE moment.now END
+    FROM asked n, moment
+    WHERE n.was <> 0 AND c.follower = $1 AND c.event = n.event AND c.seq = n.was
+      AND c.fence <= n.fence
+    RETURNING c.event
+), begun AS (
+    INSERT INTO holdfast.cursors AS c (follower, event, seq, fence, moved_ms)
+    SELECT $1, n.event, n.seq, n.fence, moment.now FROM asked n, moment WHERE n.was = 0
+    ON CONFLICT (follower, event) DO UPDATE
+    SET seq = excluded.seq, fence = excluded.fence,
+        moved_ms = CASE WHEN c.seq = excluded.seq THEN c.moved_ms ELSE excluded.moved_ms END
+    WHERE c.seq = 0 AND c.fence <= excluded.fence
+    RETURNING c.event
+)
+SELECT event FROM moved UNION ALL SELECT event FROM begun;
+
+-- name: forget_cursors
+DELETE FROM holdfast.cursors WHERE follower = $1;

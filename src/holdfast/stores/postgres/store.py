@@ -3,7 +3,7 @@ clock, and no lock that outlives a batch."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer, Reason, Refused
 from holdfast.domain.shelf import Shelf, Totals
-from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
+from holdfast.domain.views import Census, Cursor, Document, Move, SeatMap, Statuses, Summary
 from holdfast.errors import CommitUnknown, SettingsError, StoreBusy, StoreError, StoreUnavailable
 from holdfast.ports import Committed, nothing
 from holdfast.settings import Settings
@@ -38,11 +38,13 @@ from holdfast.stores.rows import (
     RECORDS_KEPT_MS,
     Row,
     first_claims,
+    first_moves,
     putting,
     read_config,
-    read_data,
     to_census,
+    to_cursor,
     to_document,
+    to_entry,
     to_head,
     to_hold,
     to_json,
@@ -268,13 +270,14 @@ class PostgresStore:
             await db.execute("ROLLBACK")
         self._houses.keep(event, await asyncio.to_thread(build, event, rows))
 
-    async def _durable(self, evidence: Evidence | None) -> None:
+    async def _durable(self, *evidence: Evidence | None) -> None:
         """Returns when all that was seen or done so far is on disk. What was seen, others may have
         committed a moment ago: the evidence is the last fact, whoever wrote it."""
-        if not self._settings.early_release or evidence is None:
+        seen = [each for each in evidence if each is not None]
+        if not self._settings.early_release or not seen:
             return
         try:
-            await self._barrier.wait(evidence)
+            await self._barrier.wait(*seen)
         except BaseException:
             # What was committed may be lost, and with it what houses and configurations know.
             self._houses.forget_all()
@@ -519,14 +522,22 @@ class PostgresStore:
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
         async with self._snapshot() as (db, _):
             rows = await db.fetch(SQL["log"], event, after, limit)
-            entries = [
-                Entry(event, seq, type, at_ms, read_data(data))
-                for event, seq, type, at_ms, data in rows
-            ]
-        last = rows[-1] if rows else None
-        seen = Evidence(event, last["seq"], last["at_ms"], last["data"]) if last else None
-        await self._durable(seen)
+            entries = [to_entry(row) for row in rows]
+        await self._durable(*_last_facts(rows))
         return entries
+
+    async def tails(self, after: Mapping[str, int], limit: int) -> list[Entry]:
+        if not after:
+            return []
+        async with self._snapshot() as (db, _):
+            rows = await db.fetch(SQL["tails"], *columns([*after.items()]), limit)
+            entries = [to_entry(row) for row in rows]
+        await self._durable(*_last_facts(rows))
+        return entries
+
+    async def prune(self, event: str, through: int, limit: int) -> int:
+        """Not waited for: a server that forgets it has pruned nothing."""
+        return await persist(lambda: self._changes("prune", (event, through, limit), flush=False))
 
     async def due(self) -> list[str]:
         async with self._snapshot() as (db, now):
@@ -582,6 +593,31 @@ class PostgresStore:
     async def drop(self, kind: str, id: str, version: int) -> bool:
         return await persist(lambda: self._change("delete_document", (kind, id, version)))
 
+    async def cursors(self, follower: str | None = None) -> tuple[list[Cursor], Millis]:
+        async with self._snapshot() as (db, now):
+            return [to_cursor(row) for row in await db.fetch(SQL["cursors"], follower)], now
+
+    async def move(self, follower: str, moves: Sequence[Move]) -> set[str]:
+        if not moves:
+            return set()
+        rows = [(move.event, move.was, move.seq, move.fence) for move in first_moves(moves)]
+        return await persist(lambda: self._move(follower, columns(rows)))
+
+    async def _move(self, follower: str, moves: Sequence[str]) -> set[str]:
+        with translated(self.url):
+            async with self._transaction() as db:
+                await db.execute(FLUSH)
+                now = self._clock() if self._clock else None
+                rows = await db.fetch(SQL["move_cursors"], follower, *moves, now)
+                if rows:
+                    await self._commit(db)
+                else:
+                    await db.execute("ROLLBACK")
+        return {row[0] for row in rows}
+
+    async def forget(self, follower: str) -> None:
+        await persist(lambda: self._changes("forget_cursors", (follower,)))
+
     async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
         if not claims:
             return []
@@ -616,17 +652,26 @@ class PostgresStore:
                 await self._commit(db)
 
     async def _change(self, query: str, args: Row) -> bool:
-        """One guarded statement in a transaction of its own; whether it changed a row. Its commit
-        waits for the disk, and nobody sees it before: no barrier is needed."""
+        """One guarded statement in a transaction of its own; whether it changed a row."""
+        return await self._changes(query, args) == 1
+
+    async def _changes(self, query: str, args: Row, *, flush: bool = True) -> int:
+        """As above; how many rows it changed. Its commit waits for the disk, and nobody sees it
+        before: no barrier is needed."""
         with translated(self.url):
             async with self._transaction() as db:
-                await db.execute(FLUSH)
+                if flush:
+                    await db.execute(FLUSH)
                 tag = await db.execute(SQL[query], *args)
-                if not tag.endswith(" 1"):
-                    await db.execute("ROLLBACK")
-                    return False
-                await self._commit(db)
-        return True
+                changed = int(tag.rpartition(" ")[2])
+                await (self._commit(db) if changed else db.execute("ROLLBACK"))
+        return changed
+
+
+def _last_facts(rows: "Sequence[asyncpg.Record]") -> list[Evidence]:
+    """Of each event, the last of its facts that were read: all before it is durable with it."""
+    last = {row["event"]: row for row in rows}
+    return [Evidence(event, r["seq"], r["at_ms"], r["data"]) for event, r in last.items()]
 
 
 async def _abandon(db: Any) -> None:  # a connection, as a pool hands it out

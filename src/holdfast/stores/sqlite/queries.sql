@@ -303,3 +303,30 @@ DELETE FROM order_keys WHERE id IN (
 -- name: free_key
 -- The guard is the digest: what somebody else claimed since stays.
 DELETE FROM order_keys WHERE id = ? AND digest = ?;
+
+-- name: prune
+-- The oldest of them, so that the log has no gap in the middle. Its last fact stays, else nobody
+-- could tell a log that was pruned from one that is empty.
+DELETE FROM log WHERE event = ?1 AND seq <= ?2
+  AND seq < (SELECT MIN(seq) + ?3 FROM log WHERE event = ?1)
+  AND seq < (SELECT MAX(seq) FROM log WHERE event = ?1);
+
+-- name: cursors
+SELECT follower, event, seq, fence, moved_ms FROM cursors
+WHERE ?1 IS NULL OR follower = ?1 ORDER BY follower, event;
+
+-- name: begin_cursor
+-- Where there is one, it is moved as any other is: from 0, and by no lower fence.
+INSERT INTO cursors (follower, event, seq, fence, moved_ms) VALUES (?1, ?2, ?4, ?5, ?6)
+ON CONFLICT (follower, event) DO UPDATE
+SET seq = ?4, fence = ?5, moved_ms = CASE WHEN seq = ?4 THEN moved_ms ELSE ?6 END
+WHERE seq = ?3 AND fence <= ?5;
+
+-- name: move_cursor
+-- The guard is the place where the mover believes it to be, and the fence: whoever was replaced has
+-- a lower one and changes no row.
+UPDATE cursors SET seq = ?4, fence = ?5, moved_ms = CASE WHEN seq = ?4 THEN moved_ms ELSE ?6 END
+WHERE follower = ?1 AND event = ?2 AND seq = ?3 AND fence <= ?5;
+
+-- name: forget_cursors
+DELETE FROM cursors WHERE follower = ?;

@@ -6,8 +6,13 @@ import apsw
 
 from holdfast.errors import SchemaMismatch
 
-SCHEMA_VERSION = 3
-MIGRATIONS: dict[int, str] = {1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql"}
+SCHEMA_VERSION = 4
+MIGRATIONS: dict[int, str] = {
+    1: "schema.sql",
+    2: "schema_2.sql",
+    3: "schema_3.sql",
+    4: "schema_4.sql",
+}
 """Each version and the file that leads to it from the one before."""
 
 

@@ -7,7 +7,7 @@ thread writes batches, one reads views, one copies the write-ahead log back into
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +22,7 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.shelf import Shelf, Totals
-from holdfast.domain.views import Census, Document, SeatMap, Statuses, Summary
+from holdfast.domain.views import Census, Cursor, Document, Move, SeatMap, Statuses, Summary
 from holdfast.errors import CommitUnknown, StoreBusy, StoreError, StoreUnavailable
 from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
@@ -32,10 +32,12 @@ from holdfast.stores.rows import (
     RECORDS_KEPT_MS,
     Row,
     first_claims,
+    first_moves,
     putting,
-    read_data,
     to_census,
+    to_cursor,
     to_document,
+    to_entry,
     to_head,
     to_hold,
     to_order,
@@ -296,14 +298,16 @@ class SqliteStore:
         return [to_order(row) for row in db.execute(SQL[query], args)]
 
     async def log(self, event: str, after: int, limit: int) -> list[Entry]:
-        def read(db: apsw.Connection) -> list[Entry]:
-            rows = db.execute(SQL["log"], (event, after, limit))
-            return [
-                Entry(event, seq, type, at_ms, read_data(data))
-                for event, seq, type, at_ms, data in rows
-            ]
+        return await self.tails({event: after}, limit)
 
-        return await self._read(read)
+    async def tails(self, after: Mapping[str, int], limit: int) -> list[Entry]:
+        asked = [(event, seq, limit) for event, seq in after.items()]
+        return await self._read(
+            lambda db: [to_entry(row) for row in db.executemany(SQL["log"], asked)]
+        )
+
+    async def prune(self, event: str, through: int, limit: int) -> int:
+        return await self._changes("prune", (event, through, limit))
 
     async def due(self) -> list[str]:
         def read(db: apsw.Connection) -> list[str]:
@@ -371,6 +375,36 @@ class SqliteStore:
     async def drop(self, kind: str, id: str, version: int) -> bool:
         return await self._change("delete_document", (kind, id, version))
 
+    async def cursors(self, follower: str | None = None) -> tuple[list[Cursor], Millis]:
+        def read(db: apsw.Connection) -> tuple[list[Cursor], Millis]:
+            rows = db.execute(SQL["cursors"], (follower,))
+            return [to_cursor(row) for row in rows], self._clock()
+
+        return await self._read(read)
+
+    async def move(self, follower: str, moves: Sequence[Move]) -> set[str]:
+        if not moves:
+            return set()
+        with translated(self.url):
+            return await _on(self._write_thread, lambda: self._move(follower, first_moves(moves)))
+
+    def _move(self, follower: str, moves: Sequence[Move]) -> set[str]:
+        moved = set()
+        with self._turn.taken(), self._transaction({}) as commit:
+            now = self._clock()
+            for move in moves:
+                query = "move_cursor" if move.was else "begin_cursor"
+                args = (follower, move.event, move.was, move.seq, move.fence, now)
+                self._db.execute(SQL[query], args)
+                if self._db.changes():
+                    moved.add(move.event)
+            if moved:
+                commit()
+        return moved
+
+    async def forget(self, follower: str) -> None:
+        await self._changes("forget_cursors", (follower,))
+
     async def claim_keys(self, claims: Sequence[tuple[str, str]]) -> list[str]:
         with translated(self.url):
             return await _on(self._write_thread, lambda: self._claim_keys(claims))
@@ -400,11 +434,15 @@ class SqliteStore:
 
     async def _change(self, query: str, args: Row) -> bool:
         """One guarded statement in a transaction of its own; whether it changed a row."""
+        return await self._changes(query, args) == 1
 
-        def change() -> bool:
+    async def _changes(self, query: str, args: Row) -> int:
+        """As above; how many rows it changed."""
+
+        def change() -> int:
             with self._turn.taken(), self._transaction({}) as commit:
                 self._db.execute(SQL[query], args)
-                if changed := self._db.changes() == 1:
+                if changed := self._db.changes():
                     commit()
             return changed
 

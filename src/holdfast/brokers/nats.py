@@ -1,0 +1,151 @@
+"""NATS JetStream: a stream for all facts, each event a subject of its own.
+
+Of an event one message at a time is on its way, and the next follows when the stream has said that
+it has the one before: so neither a lost connection nor a change of leader can make a later one
+arrive first. Events do not wait for each other. Each message carries its fact's id, by which the
+stream itself drops repeats for a while (`DUPLICATE_SECONDS`).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.errors import MaxPayloadError, NoRespondersError
+from nats.js import JetStreamContext
+from nats.js.api import StorageType, StreamConfig
+from nats.js.errors import APIError, NotFoundError
+
+from holdfast.brokers.letters import dead_letter
+from holdfast.domain.cloudevents import Message
+from holdfast.errors import BrokerDown, SettingsError
+from holdfast.stores.addresses import without_secrets
+
+FACTS = "facts"
+DEAD_LETTERS = "dead-letters"
+OPEN_SECONDS = 5
+PUBLISH_SECONDS = 10.0
+DUPLICATE_SECONDS = 120
+AT_ONCE_MAX = 256
+"""Events whose messages are on their way at the same time."""
+TOO_LARGE = (10054, 10067)
+"""What JetStream calls a message that is larger than the stream takes."""
+
+log = logging.getLogger("holdfast.nats")
+
+
+class NatsBroker:
+    def __init__(self, url: str, topic: str) -> None:
+        self.url = without_secrets(url)
+        self._servers = url.split(",")
+        self._topic = topic
+        self._line: Client | None = None
+        self._stream: JetStreamContext | None = None
+
+    async def open(self) -> None:
+        await self._connected()
+
+    async def close(self) -> None:
+        line, self._line, self._stream = self._line, None, None
+        if line is not None:
+            with contextlib.suppress(NatsError, OSError, TimeoutError):
+                await line.close()
+
+    async def publish(self, messages: Sequence[Message]) -> dict[int, str]:
+        stream = await self._connected()
+        events: dict[str, list[int]] = {}
+        for nth, message in enumerate(messages):
+            events.setdefault(message.event, []).append(nth)
+        places = asyncio.Semaphore(AT_ONCE_MAX)
+        refused: dict[int, str] = {}
+
+        async def publish_event(numbers: list[int]) -> None:
+            async with places:
+                for nth in numbers:
+                    why = await self._send(stream, FACTS, messages[nth], messages[nth].body)
+                    if why is not None:
+                        refused[nth] = why
+
+        done = await asyncio.gather(
+            *(publish_event(numbers) for numbers in events.values()), return_exceptions=True
+        )
+        for trouble in done:
+            if isinstance(trouble, BaseException):
+                await self.close()  # the next one begins with a connection of its own
+                raise trouble
+        return refused
+
+    async def bury(self, message: Message, reason: str) -> None:
+        stream = await self._connected()
+        body = dead_letter(message, reason)
+        if why := await self._send(stream, DEAD_LETTERS, message, body):
+            log.warning("%s has no place among the dead letters of NATS: %s", message.id, why)
+
+    async def _send(
+        self, stream: JetStreamContext, kind: str, message: Message, body: bytes
+    ) -> str | None:
+        """None when the stream has it, else why it never will."""
+        subject = f"{self._topic}.{kind}.{message.event}"
+        headers = {"Nats-Msg-Id": message.id if kind == FACTS else f"{kind}:{message.id}"}
+        try:
+            await stream.publish(subject, body, timeout=PUBLISH_SECONDS, headers=headers)
+        except MaxPayloadError as cause:
+            return f"NATS refused it: {cause}"
+        except APIError as cause:
+            if cause.err_code in TOO_LARGE:
+                return f"NATS refused it: {cause.description}"
+            raise BrokerDown(f"{self.url}: {cause.description}") from cause
+        except (NatsError, OSError, TimeoutError) as cause:
+            raise BrokerDown(f"{self.url}: {_said(cause)}") from cause
+        return None
+
+    async def _connected(self) -> JetStreamContext:
+        if self._stream is not None and self._line is not None and self._line.is_connected:
+            return self._stream
+        await self.close()
+        try:
+            # No reconnecting behind our back: what was on its way is published again, by us.
+            self._line = await nats.connect(
+                self._servers,
+                name="holdfast",
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0.1,
+                connect_timeout=OPEN_SECONDS,
+                error_cb=_told,
+            )
+            self._stream = self._line.jetstream()
+            await self._make_stream(self._stream)
+        except NoRespondersError as cause:
+            raise SettingsError(f"{self.url} has no JetStream: start it with -js") from cause
+        except APIError as cause:
+            raise BrokerDown(f"{self.url}: {cause.description}") from cause
+        except (NatsError, OSError, TimeoutError, ValueError) as cause:
+            raise BrokerDown(f"{self.url}: {_said(cause)}") from cause
+        return self._stream
+
+    async def _make_stream(self, stream: JetStreamContext) -> None:
+        """One that is there already stays as its owner made it."""
+        try:
+            await stream.find_stream_name_by_subject(f"{self._topic}.{FACTS}.any")
+        except NotFoundError:
+            await stream.add_stream(
+                StreamConfig(
+                    name=self._topic.replace(".", "-"),
+                    subjects=[f"{self._topic}.{FACTS}.*", f"{self._topic}.{DEAD_LETTERS}.*"],
+                    storage=StorageType.FILE,
+                    duplicate_window=DUPLICATE_SECONDS,
+                )
+            )
+
+
+async def _told(trouble: Exception) -> None:
+    log.info("%s", _said(trouble))
+
+
+def _said(cause: Any) -> str:  # any exception of the client's, some of which say nothing
+    return str(cause) or type(cause).__name__

@@ -1,0 +1,1 @@
+"""Facts by HTTP POST, to whoever subscribed: signed as Standard Webhooks says."""

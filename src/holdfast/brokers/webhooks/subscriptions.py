@@ -1,0 +1,378 @@
+"""Who gets which facts: each subscription is a document, read anew by every process each second.
+
+Its secrets are in it as they are, for they sign; they are shown once. One that was removed is
+remembered for a day: to remove it again, or to make it again under the same Idempotency-Key, is
+answered as it was the first time.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.brokers.webhooks.guard import url_fault
+from holdfast.brokers.webhooks.retries import KIND as RETRY_KIND
+from holdfast.brokers.webhooks.signing import new_secret
+from holdfast.domain import facts
+from holdfast.domain.faults import Fault
+from holdfast.domain.model import Millis
+from holdfast.domain.views import Document, Move
+from holdfast.errors import CommitUnknown, StoreBusy
+from holdfast.ids import Ids, is_event_id
+from holdfast.ports import Store
+
+KIND = "webhook"
+FOLLOWER = "webhook:"
+WEBHOOKS_MAX = 100
+EVENTS_MAX = 50
+SUBJECTS_MAX = 500
+DESCRIPTION_CHARS_MAX = 200
+SECRETS_MAX = 10
+KEEP_SECONDS = 24 * 3600
+KEEP_SECONDS_MAX = 7 * 24 * 3600
+REMEMBERED_MS: Millis = 24 * 3600 * 1000
+REMOVED_MAX = 1_000
+REASON_CHARS_MAX = 300
+SPELL_GAP_MS: Millis = 48 * 3600 * 1000
+"""Failures further apart than this are not one spell: while something waits, it is tried daily."""
+SPELL_NOTED_MS: Millis = 3600 * 1000
+TRIES_MAX = 20
+"""Others write the same document."""
+
+TYPES = tuple(
+    sorted(
+        value
+        for name, value in vars(facts).items()
+        if name.isupper() and isinstance(value, str) and "." in value
+    )
+)
+FILTERS = ("*", *sorted({f"{each.partition('.')[0]}.*" for each in TYPES}), *TYPES)
+"""What a subscription may name."""
+
+
+class State(StrEnum):
+    ACTIVE = "active"
+    DISABLED = "disabled"
+
+
+class Secret(msgspec.Struct, frozen=True, omit_defaults=True):
+    value: str
+    created_ms: Millis
+    end_ms: Millis | None = None
+    """When it signs no more; None: it is the newest."""
+    key: str = ""
+    """The Idempotency-Key that it was made under, hashed."""
+
+
+class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    url: str
+    events: tuple[str, ...]
+    secrets: tuple[Secret, ...]
+    """The newest first."""
+    created_ms: Millis
+    subjects: tuple[str, ...] | None = None
+    """Events of the shop; None: all of them."""
+    description: str = ""
+    state: State = State.ACTIVE
+    reason: str | None = None
+    """Why it is disabled."""
+    failing_since_ms: Millis | None = None
+    """Since when nothing has been delivered and something has failed."""
+    failed_ms: Millis = 0
+    """About when it failed last."""
+    turn: int = 1
+    """Grows when it is enabled: what waited before that is tried at once."""
+    removed_ms: Millis | None = None
+
+    @property
+    def follower(self) -> str:
+        return FOLLOWER + self.id
+
+    @property
+    def live(self) -> bool:
+        return self.state is State.ACTIVE and self.removed_ms is None
+
+    def wants(self, type: str) -> bool:
+        group = f"{type.partition('.')[0]}.*"
+        return "*" in self.events or type in self.events or group in self.events
+
+    def follows(self, event: str) -> bool:
+        return self.subjects is None or event in self.subjects
+
+    def signers(self, now_ms: Millis) -> list[str]:
+        """The secrets that sign now."""
+        return [each.value for each in self.secrets if each.end_ms is None or each.end_ms > now_ms]
+
+
+_read = msgspec.json.Decoder(Webhook).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Made(NamedTuple):
+    webhook: Webhook
+    secret: str
+    replayed: bool = False
+
+
+class Rotated(NamedTuple):
+    webhook: Webhook
+    secret: Secret
+    previous_until_ms: Millis
+    replayed: bool = False
+
+
+def faults_of(
+    url: str,
+    events: Sequence[str],
+    subjects: Sequence[str] | None = None,
+    *,
+    internal: bool = False,
+) -> list[Fault]:
+    """Everything that is wrong with a subscription that somebody wants."""
+    found = []
+    if fault := url_fault(url, internal=internal):
+        found.append(Fault("url", fault, repr(url[:80])))
+    if not 0 < len(events) <= EVENTS_MAX:
+        found.append(Fault("events", f"must name 1 to {EVENTS_MAX} types of facts, or *"))
+    known = ", ".join(FILTERS)
+    for nth, each in enumerate(events[:EVENTS_MAX]):
+        if each not in FILTERS:
+            found.append(Fault(f"events[{nth}]", f"must be one of {known}", repr(each[:80])))
+    if subjects is not None and not 0 < len(subjects) <= SUBJECTS_MAX:
+        found.append(Fault("subjects", f"must name 1 to {SUBJECTS_MAX} events; all: leave it out"))
+    for nth, each in enumerate((subjects or ())[:SUBJECTS_MAX]):
+        if not is_event_id(each):
+            found.append(Fault(f"subjects[{nth}]", "is not the id of an event", repr(each[:80])))
+    return found
+
+
+def webhook_id(key: str | None = None) -> str:
+    """Of a new subscription; made under the same key it is the same."""
+    if key is None:
+        return f"wh_{Ids().new()}"
+    return f"wh_{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}"
+
+
+class Webhooks:
+    """All subscriptions of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read(self) -> tuple[list[tuple[Webhook, int]], Millis]:
+        """All there are, also the removed, each with its version; and the authority's time."""
+        documents, now = await self._store.documents(KIND)
+        return [(_read(each.body), each.version) for each in documents], now
+
+    async def all(self) -> list[Webhook]:
+        found, _ = await self.read()
+        return sorted(
+            (each for each, _ in found if each.removed_ms is None),
+            key=lambda each: (each.created_ms, each.id),
+        )
+
+    async def find(self, id: str) -> Webhook | None:
+        found, _ = await self._find(id)
+        return found if found is not None and found.removed_ms is None else None
+
+    async def create(
+        self,
+        url: str,
+        events: Sequence[str],
+        subjects: Sequence[str] | None = None,
+        description: str = "",
+        key: str | None = None,
+    ) -> Made | None:
+        """A new subscription to what happens from now on; None where there are too many. What it
+        is made of was looked at already (`faults_of`)."""
+        id = webhook_id(key)
+        if key is not None and (made := await self._made(id)):
+            return made
+        found, now = await self.read()
+        await self.forget_removed(found, now)
+        if sum(each.removed_ms is None for each, _ in found) >= WEBHOOKS_MAX:
+            return None
+        webhook = Webhook(
+            id=id,
+            url=url,
+            events=tuple(dict.fromkeys(events)),
+            secrets=(Secret(new_secret(), now),),
+            created_ms=now,
+            subjects=None if subjects is None else tuple(dict.fromkeys(subjects)),
+            description=description,
+        )
+        # Its cursors first: as soon as it is there, somebody delivers.
+        await self._begin(webhook)
+        if not await self._put(Document(KIND, id, 1, _encode(webhook).decode())):
+            return await self._made(id)
+        return await self._within_limit(webhook)
+
+    async def _within_limit(self, webhook: Webhook) -> Made | None:
+        """Of those who made the last ones at the same moment, the later take theirs back."""
+        first = (await self.all())[:WEBHOOKS_MAX]
+        if webhook.id not in [each.id for each in first]:
+            await self._store.drop(KIND, webhook.id, 1)
+            await self._store.forget(webhook.follower)
+            return None
+        return Made(webhook, webhook.secrets[0].value)
+
+    async def _begin(self, webhook: Webhook) -> None:
+        heads = await self._store.heads()
+        moves = [
+            Move(event, 0, head, 0)
+            for event, head in heads.items()
+            if head and webhook.follows(event)
+        ]
+        if moves:
+            await self._store.move(webhook.follower, moves)
+
+    async def _made(self, id: str) -> Made | None:
+        """What was made under that id, as it was then."""
+        found, _ = await self._find(id)
+        if found is None:
+            return None
+        first = replace(
+            found,
+            state=State.ACTIVE,
+            reason=None,
+            failing_since_ms=None,
+            removed_ms=None,
+        )
+        return Made(first, found.secrets[-1].value, replayed=True)
+
+    async def rotate(
+        self, id: str, keep_seconds: int = KEEP_SECONDS, key: str | None = None
+    ) -> Rotated | None:
+        """A new secret; those before it sign for so long beside it."""
+        named = "" if key is None else hashlib.sha256(key.encode()).hexdigest()
+        secret = new_secret()
+
+        def change(webhook: Webhook, now: Millis) -> Webhook | None:
+            if named and any(hmac.compare_digest(each.key, named) for each in webhook.secrets):
+                return None
+            ends = now + keep_seconds * 1000
+            older = [
+                replace(each, end_ms=min(each.end_ms or ends, ends))
+                for each in webhook.secrets
+                # Remembered for a day longer: under its Idempotency-Key it is shown again.
+                if each.end_ms is None or each.end_ms + REMEMBERED_MS > now
+            ]
+            kept = (Secret(secret, now, None, named), *older)
+            return replace(webhook, secrets=kept[:SECRETS_MAX])
+
+        changed = await self._change(id, change)
+        if changed is None:
+            return None
+        for nth, each in enumerate(changed.secrets):
+            if each.value == secret or (named and each.key == named):
+                before = changed.secrets[nth + 1 : nth + 2]
+                until = before[0].end_ms if before else None
+                replayed = each.value != secret
+                return Rotated(changed, each, until or each.created_ms, replayed)
+        raise StoreBusy("somebody else rotated the secret at the same moment; do it again")
+
+    async def enable(self, id: str) -> Webhook | None:
+        """Goes on where it stood; what waits to be tried again is tried at once."""
+        return await self._change(
+            id,
+            lambda webhook, now: replace(
+                webhook,
+                state=State.ACTIVE,
+                reason=None,
+                failing_since_ms=None,
+                failed_ms=0,
+                turn=webhook.turn + 1,
+            ),
+        )
+
+    async def disable(self, id: str, reason: str) -> Webhook | None:
+        def change(webhook: Webhook, now: Millis) -> Webhook | None:
+            if webhook.state is State.DISABLED:
+                return None
+            return replace(webhook, state=State.DISABLED, reason=reason[:REASON_CHARS_MAX])
+
+        return await self._change(id, change)
+
+    async def failing(self, id: str) -> Webhook | None:
+        """Something was not delivered. Written when a spell of failures begins, and then hourly."""
+
+        def change(webhook: Webhook, now: Millis) -> Webhook | None:
+            since = webhook.failing_since_ms
+            if since is None or now - webhook.failed_ms > SPELL_GAP_MS:
+                return replace(webhook, failing_since_ms=now, failed_ms=now)
+            if now - webhook.failed_ms > SPELL_NOTED_MS:
+                return replace(webhook, failed_ms=now)
+            return None
+
+        return await self._change(id, change)
+
+    async def working(self, id: str) -> Webhook | None:
+        """Something was delivered."""
+
+        def change(webhook: Webhook, now: Millis) -> Webhook | None:
+            if webhook.failing_since_ms is None:
+                return None
+            return replace(webhook, failing_since_ms=None, failed_ms=0)
+
+        return await self._change(id, change)
+
+    async def remove(self, id: str) -> bool:
+        """Whether there is, or within a day was, such a subscription."""
+        found, _ = await self._find(id)
+        if found is None:
+            return False
+        if found.removed_ms is None:
+            await self._change(id, lambda webhook, now: replace(webhook, removed_ms=now))
+        await self._clear(id)
+        return True
+
+    async def _clear(self, id: str) -> None:
+        await self._store.forget(FOLLOWER + id)
+        retries, _ = await self._store.documents(RETRY_KIND)
+        for each in retries:
+            if each.id.startswith(f"{id}/"):
+                await self._store.drop(RETRY_KIND, each.id, each.version)
+
+    async def forget_removed(self, found: list[tuple[Webhook, int]], now: Millis) -> None:
+        """Those that were removed more than a day ago, of all that `read` found."""
+        removed = sorted(
+            ((each.removed_ms, each.id, version) for each, version in found if each.removed_ms),
+        )
+        for nth, (removed_ms, id, version) in enumerate(removed):
+            if now - removed_ms > REMEMBERED_MS or nth < len(removed) - REMOVED_MAX:
+                # Whoever was delivering at that moment may have left something.
+                await self._clear(id)
+                await self._store.drop(KIND, id, version)
+
+    async def _find(self, id: str) -> tuple[Webhook | None, int]:
+        documents, _ = await self._store.documents(KIND, id)
+        return (_read(documents[0].body), documents[0].version) if documents else (None, 0)
+
+    async def _change(
+        self, id: str, change: Callable[[Webhook, Millis], Webhook | None]
+    ) -> Webhook | None:
+        """The subscription after the change, which may be none; None where there is none."""
+        for _ in range(TRIES_MAX):
+            documents, now = await self._store.documents(KIND, id)
+            there = _read(documents[0].body) if documents else None
+            if there is None or there.removed_ms is not None:
+                return None
+            changed = change(there, now)
+            if changed is None:
+                return there
+            body = _encode(changed).decode()
+            if await self._put(Document(KIND, id, documents[0].version + 1, body)):
+                return changed
+        raise StoreBusy(f"too many write the webhook {id} at once; do it again")
+
+    async def _put(self, document: Document) -> bool:
+        try:
+            return await self._store.put(document)
+        except CommitUnknown:
+            there, _ = await self._store.documents(document.kind, document.id)
+            return there == [document]

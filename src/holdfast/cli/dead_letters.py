@@ -1,0 +1,180 @@
+"""holdfast dead-letters: facts that a broker or a receiver would not take."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from holdfast.cli.relay import BrokerOption, TopicOption
+from holdfast.cli.shared import (
+    REFUSED,
+    Failed,
+    JsonOption,
+    StoreOption,
+    print_json,
+    print_table,
+    say,
+)
+from holdfast.domain.model import instant
+from holdfast.errors import BrokerDown
+from holdfast.followers.dead_letters import DeadLetter, DeadLetters
+from holdfast.ports import Store
+from holdfast.settings import Settings, load_settings
+from holdfast.wiring import make_broker, make_store
+
+WEBHOOK = "webhook:"
+
+app = typer.Typer(
+    help="Facts that a broker or a receiver would not take: list, retry, drop.",
+    no_args_is_help=True,
+)
+
+IdsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="As `list` shows them.")
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All there are.")]
+
+
+@app.command("list")
+def list_letters(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show the facts that were not taken, the oldest first, and why.
+
+    Example: holdfast dead-letters list --store postgresql://shop@db/shop
+    """
+    letters = asyncio.run(_all(load_settings({"store": store})))
+    if as_json:
+        print_json([_shown(letter) for letter in letters])
+    elif letters:
+        print_table(
+            ("id", "fact", "since", "reason"),
+            [
+                (each.id, each.type, f"{instant(each.at_ms):%Y-%m-%d %H:%M}", each.reason)
+                for each in letters
+            ],
+        )
+    else:
+        say("No dead letters.")
+
+
+@app.command("retry")
+def retry_letters(
+    ids: IdsArgument = None,
+    every: AllOption = False,
+    store: StoreOption = None,
+    broker: BrokerOption = None,
+    topic: TopicOption = None,
+) -> int:
+    """Publish facts again, to those who would not take them. What is taken now is gone from here.
+
+    They come after facts that are younger: their order is lost already.
+
+    Example: holdfast dead-letters retry --all --broker kafka://kafka:9092
+    """
+    given = {"store": store, "broker": broker, "broker_topic": topic}
+    return asyncio.run(_retry(load_settings(given), _named(ids, every)))
+
+
+@app.command("drop")
+def drop_letters(
+    ids: IdsArgument = None, every: AllOption = False, store: StoreOption = None
+) -> int:
+    """Forget facts that nobody needs any more. On the log they stay.
+
+    Example: holdfast dead-letters drop relay/opening-night.17
+    """
+    return asyncio.run(_drop(load_settings({"store": store}), _named(ids, every)))
+
+
+def _named(ids: list[str] | None, every: bool) -> list[str] | None:
+    """None stands for all."""
+    if bool(ids) == every:
+        raise Failed("name dead letters by their ids, or say --all")
+    return ids or None
+
+
+def _shown(letter: DeadLetter) -> dict[str, object]:
+    return {
+        "id": letter.id,
+        "follower": letter.follower,
+        "event": letter.event,
+        "sequence": letter.seq,
+        "type": letter.type,
+        "reason": letter.reason,
+        "since": instant(letter.at_ms),
+        "fact": msgspec.Raw(letter.fact.encode()) if letter.fact else None,
+    }
+
+
+async def _all(settings: Settings) -> list[DeadLetter]:
+    store = make_store(settings)
+    await store.open()
+    try:
+        return await DeadLetters(store).all()
+    finally:
+        await store.close()
+
+
+async def _retry(settings: Settings, ids: list[str] | None) -> int:
+    store = make_store(settings)
+    await store.open()
+    try:
+        letters = await _chosen(store, ids)
+        left = 0
+        for letter in letters:
+            why = await _again(store, settings, letter)
+            left += why is not None
+            if why is None:
+                await DeadLetters(store).drop(letter)
+            say(f"{letter.id}: {why or 'taken'}", "red" if why else "green")
+        if not letters:
+            say("No dead letters.")
+        return REFUSED if left else 0
+    finally:
+        await store.close()
+
+
+async def _again(store: Store, settings: Settings, letter: DeadLetter) -> str | None:
+    """None when it was taken, else why not."""
+    message = await DeadLetters(store).message(letter)
+    if message is None:
+        return "the fact was pruned from the log: it can only be dropped"
+    if letter.follower.startswith(WEBHOOK):
+        from holdfast.followers.deliveries import redeliver
+
+        return await redeliver(store, settings, letter.follower.removeprefix(WEBHOOK), message)
+    broker = make_broker(settings)
+    if broker is None or settings.broker == "memory://":
+        raise Failed("to publish it again a broker is needed: --broker kafka://host:port")
+    try:
+        await broker.open()
+        return (await broker.publish([message])).get(0)
+    except BrokerDown as trouble:
+        return str(trouble)
+    finally:
+        await broker.close()
+
+
+async def _drop(settings: Settings, ids: list[str] | None) -> int:
+    store = make_store(settings)
+    await store.open()
+    try:
+        letters = await _chosen(store, ids)
+        for letter in letters:
+            await DeadLetters(store).drop(letter)
+        say(f"Dropped: {len(letters):,}")
+        return 0
+    finally:
+        await store.close()
+
+
+async def _chosen(store: Store, ids: list[str] | None) -> Sequence[DeadLetter]:
+    letters = {letter.id: letter for letter in await DeadLetters(store).all()}
+    if ids is None:
+        return list(letters.values())
+    if unknown := [id for id in ids if id not in letters]:
+        raise Failed(
+            f"no dead letter {unknown[0]!r}; holdfast dead-letters list shows them", REFUSED
+        )
+    return [letters[id] for id in ids]

@@ -1,0 +1,209 @@
+"""holdfast projections: how a sale has gone, as folded from its log; anew, or all the while."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.shared import (
+    Failed,
+    JsonOption,
+    StoreOption,
+    money,
+    print_json,
+    print_pairs,
+    print_table,
+    refused,
+    say,
+)
+from holdfast.domain.outcomes import Reason, Refused
+from holdfast.domain.stats import Stats
+from holdfast.ports import Store
+from holdfast.settings import Settings, load_settings
+from holdfast.stores import host_clock
+from holdfast.wiring import kafka_options, make_store
+
+app = typer.Typer(
+    help="Show how a sale has gone, fold its log anew, or follow logs or Kafka all the while.\n\n"
+    "Example: holdfast projections show opening-night",
+    rich_markup_mode=None,
+)
+
+EventArgument = Annotated[str, typer.Argument(metavar="EVENT", help="The event's id.")]
+
+
+@app.command()
+def show(event: EventArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show how the sale of an event has gone.
+
+    Example: holdfast projections show opening-night --json
+    """
+    asyncio.run(_show(load_settings({"store": store}), event, as_json))
+
+
+@app.command()
+def rebuild(
+    event: Annotated[
+        str | None, typer.Argument(metavar="[EVENT]", help="Of this event only; else of all.")
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fold the log again from the beginning, and replace what was kept.
+
+    What comes of it is the same, unless what was kept was wrong. Sales go on meanwhile.
+
+    Example: holdfast projections rebuild --store postgresql://shop@db/shop
+    """
+    built = asyncio.run(_rebuild(load_settings({"store": store}), event))
+    if as_json:
+        print_json(built)
+    elif not built:
+        say("no events")
+    else:
+        print_table(("event", "facts"), list(built.items()))
+
+
+@app.command()
+def follow(
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="log|kafka://host:port",
+            help="Where facts are read: from the log, or from the topic that a relay publishes to.",
+        ),
+    ] = "log",
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Kafka's topic. Else holdfast.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Keep projections up to date until stopped. `serve` and `worker` do this too, from the log.
+
+    Run as many as you like: from the log one of them works, from Kafka they divide the partitions.
+
+    Example: holdfast projections follow --from kafka://kafka:9092
+    """
+    settings = load_settings({"store": store, "broker_topic": topic})
+    if source != "log" and not source.startswith("kafka://"):
+        raise Failed(f"--from must be log or kafka://host:port, not {source!r}")
+    if settings.store == "memory://":
+        raise Failed("projections need a store that others have too, not memory://")
+    asyncio.run(_follow(settings, source))
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[Store]:
+    store = make_store(settings)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _show(settings: Settings, event: str, as_json: bool) -> None:
+    from holdfast.followers.projections import Projections
+
+    async with _opened(settings) as store:
+        stats = await Projections(store).current(event)
+    if stats is None:
+        raise refused(Refused(Reason.UNKNOWN_EVENT, event))
+    if as_json:
+        from holdfast.api.stats import shown
+
+        print_json(shown(stats, host_clock()))
+        return
+    say(stats.event, "bold")
+    print_pairs(_pairs(stats))
+    if stats.tiers:
+        say()
+        rows = [
+            (tier or "(not told)", each.units, money(each.revenue, stats.currency))
+            for tier, each in stats.by_tier().items()
+        ]
+        print_table(("tier", "units", "revenue"), rows)
+
+
+def _pairs(stats: Stats) -> list[tuple[str, str]]:
+    holds, now = stats.holds, host_clock()
+    sold = f"{stats.sold:,} of {stats.capacity or 0:,} units, {stats.percent_sold} %"
+    states = ("held", "paying", "confirmed", "released", "expired")
+    speed = " / ".join(f"{stats.velocity(now, minutes):,}" for minutes in (1, 5, 60))
+    returns = stats.returns
+    return [
+        ("facts", f"{stats.seq:,}"),
+        ("sold", sold),
+        ("revenue", money(stats.revenue, stats.currency)),
+        ("holds", ", ".join(f"{getattr(holds, state):,} {state}" for state in states)),
+        ("conversion", f"{stats.conversion:.2%}"),
+        ("abandonment", f"{stats.abandonment:.2%}"),
+        ("last 1 / 5 / 60 minutes", f"{speed} units"),
+        ("came back", f"{returns.cancelled_units:,} units"),
+        ("given back", money(returns.refunded_amount, stats.currency)),
+    ]
+
+
+async def _rebuild(settings: Settings, event: str | None) -> dict[str, int]:
+    from holdfast.followers.projections import Projections
+
+    async with _opened(settings) as store:
+        built = await Projections(store).rebuild(event)
+    if event is not None and not built:
+        raise refused(Refused(Reason.UNKNOWN_EVENT, event))
+    return built
+
+
+async def _follow(settings: Settings, source: str) -> None:
+    from holdfast.api.logs import set_up_logs
+
+    set_up_logs(settings)
+    stopping = asyncio.Event()
+    for signaled in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signaled, stopping.set)
+    async with _opened(settings) as store:
+        following = _from_log(store) if source == "log" else _from_kafka(store, settings, source)
+        async with following as work:
+            say(f"Projecting {store.url} from {source}")
+            sys.stdout.flush()
+            stopped = asyncio.create_task(stopping.wait())
+            await asyncio.wait({stopped, work}, return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if work.done():
+                work.result()
+
+
+@asynccontextmanager
+async def _from_log(store: Store) -> "AsyncIterator[asyncio.Task[None]]":
+    from holdfast.followers.projections import Projections
+
+    projections = Projections(store)
+    try:
+        yield projections.start()
+    finally:
+        await projections.stop()
+
+
+@asynccontextmanager
+async def _from_kafka(
+    store: Store, settings: Settings, url: str
+) -> "AsyncIterator[asyncio.Task[None]]":
+    from holdfast.followers.consumer import KafkaFollower
+    from holdfast.followers.projections import Projections
+    from holdfast.tasks import end_task
+
+    options = kafka_options(settings)
+    follower = KafkaFollower(Projections(store), url, settings.broker_topic, options)
+    work = asyncio.create_task(follower.run())
+    try:
+        yield work
+    finally:
+        with contextlib.suppress(Exception):  # what it ended with is said elsewhere
+            await end_task(work)
+        await follower.close()

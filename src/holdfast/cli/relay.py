@@ -1,0 +1,121 @@
+"""holdfast relay: facts from the log to a broker, in a process of its own."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.shared import Failed, StoreOption, complain, say
+from holdfast.errors import BrokerDown
+from holdfast.settings import Settings, load_settings
+from holdfast.wiring import make_broker, make_store, make_wal
+
+BrokerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--broker",
+        metavar="URL",
+        help="Where facts go: kafka://host:port, nats://host:port. Else HOLDFAST_BROKER.",
+    ),
+]
+TopicOption = Annotated[
+    str | None,
+    typer.Option("--topic", metavar="NAME", help="Kafka's topic, NATS' subject. Else holdfast."),
+]
+
+
+def relay(
+    store: StoreOption = None,
+    broker: BrokerOption = None,
+    topic: TopicOption = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Whose cursors are used; a new name publishes everything from the beginning.",
+        ),
+    ] = None,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="log|wal",
+            help="wal: from PostgreSQL's write-ahead log, without polling.",
+        ),
+    ] = "log",
+    drop_slot: Annotated[
+        bool,
+        typer.Option(
+            "--drop-slot", help="Remove what --from wal made in the database, and do nothing else."
+        ),
+    ] = False,
+) -> int:
+    """Publish facts to a broker: at least once, in order per event.
+
+    Run as many as you like: they divide the events among themselves, and take over from one that
+    ends. `holdfast serve` and `holdfast worker` do this too where a broker is set.
+
+    Example: holdfast relay --store postgresql://shop@db/shop --broker kafka://kafka:9092
+    """
+    given = {"store": store, "broker": broker, "broker_topic": topic, "relay_name": name}
+    settings = load_settings(given)
+    if source not in ("log", "wal"):
+        raise Failed(f"--from must be log or wal, not {source!r}")
+    if settings.store == "memory://":
+        raise Failed("a relay needs a store that others have too, not memory://")
+    if drop_slot:
+        asyncio.run(_drop_slot(settings))
+        return 0
+    if settings.broker in ("none", "memory://"):
+        raise Failed("a relay needs a broker: --broker kafka://host:port or nats://host:port")
+    make_broker(settings)
+    asyncio.run(_relay(settings, wal=source == "wal"))
+    return 0
+
+
+async def _relay(settings: Settings, *, wal: bool) -> None:
+    from holdfast.api.logs import set_up_logs
+    from holdfast.followers.relay import make_relay
+
+    set_up_logs(settings)
+    stopping = asyncio.Event()
+    for signaled in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signaled, stopping.set)
+    await _try_broker(settings)
+    store = make_store(settings)
+    await store.open()
+    try:
+        relay = make_relay(store, settings, make_wal(settings) if wal else None)
+        assert relay is not None  # a broker was asked for above
+        relay.start()
+        try:
+            say(f"Relaying {store.url} to {relay.broker}" + (" from its WAL" if wal else ""))
+            sys.stdout.flush()
+            await stopping.wait()
+        finally:
+            await relay.stop()
+    finally:
+        await store.close()
+    say(f"Stopped; facts published: {relay.published:,}")
+
+
+async def _try_broker(settings: Settings) -> None:
+    """What is set wrongly is said now; one that is away is waited for."""
+    broker = make_broker(settings)
+    assert broker is not None
+    try:
+        await broker.open()
+    except BrokerDown as trouble:
+        complain(f"{trouble}; the relay goes on trying")
+    finally:
+        with contextlib.suppress(BrokerDown):
+            await broker.close()
+
+
+async def _drop_slot(settings: Settings) -> None:
+    wal = make_wal(settings)
+    await wal.drop()
+    say(f"{make_store(settings).url}: the slot and the publication are gone")

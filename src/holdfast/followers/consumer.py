@@ -1,0 +1,154 @@
+"""Projections fed from Kafka: for those who would rather read facts there than from the log.
+
+Every message is a CloudEvent that the relay has published, at least once, those of an event in
+order in one partition. A batch is folded, saved, and only then noted as read: dying in between
+repeats it, and repeats are dropped by their number.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.domain.cloudevents import CloudEvent
+from holdfast.domain.facts import Entry
+from holdfast.errors import BrokerDown, HoldfastError, SettingsError
+from holdfast.followers.projections import Projections
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+GROUP = "holdfast-projections"
+BATCH_MAX = 1_000
+POLL_SECONDS = 0.5
+RETRY_SECONDS = 1.0
+
+log = logging.getLogger("holdfast.projections")
+
+_read = msgspec.json.Decoder(CloudEvent).decode
+
+
+def entry_of(body: bytes) -> Entry:
+    """The fact that a CloudEvent tells. Raises msgspec.DecodeError where it is none of ours."""
+    told = _read(body)
+    at_ms = round(told.time.timestamp() * 1000)
+    return Entry(told.subject, told.sequence, told.type, at_ms, told.data)
+
+
+class KafkaFollower:
+    """One member of the group: its partitions are divided among all that run."""
+
+    def __init__(
+        self,
+        projections: Projections,
+        url: str,
+        topic: str,
+        options: dict[str, str] | None = None,
+        group: str = GROUP,
+    ) -> None:
+        self.url = url
+        self.folded = 0
+        """Messages, repeats among them."""
+        self._projections = projections
+        self._topic = topic
+        self._options: dict[str, Any] = {  # whatever librdkafka takes
+            "bootstrap.servers": url.removeprefix("kafka://").rstrip("/"),
+            "client.id": "holdfast-projections",
+            "group.id": group,
+            # Whoever is new begins where the topic does; what it has no more is on the log.
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log.queue": False,
+            "logger": log,
+            **(options or {}),
+        }
+        self._consumer: Consumer | None = None
+        # One thread: it is the consumer's, and calls never overlap.
+        self._thread = ThreadPoolExecutor(1, "kafka-projections")
+
+    async def run(self) -> None:
+        """Follows until it is cancelled; trouble is waited out."""
+        while True:
+            try:
+                if self._consumer is None:
+                    await self._call(self._open)
+                await self.round()
+            except SettingsError:
+                raise
+            except HoldfastError as trouble:
+                # What was read and not noted comes again, to whoever takes the partitions.
+                log.warning("facts of %s were not folded: %s", self.url, trouble)
+                await self._call(self._close)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def close(self) -> None:
+        await self._call(self._close)
+        self._thread.shutdown(wait=False)
+
+    async def round(self) -> int:
+        """Folds what has come, at most a batch of it; how many messages."""
+        messages: Sequence[Message] = await self._call(self._poll)
+        if messages:
+            await self._projections.fold(_entries(messages))
+            await self._call(self._note)
+            self.folded += len(messages)
+        return len(messages)
+
+    async def _call(self, work: Any, *args: Any) -> Any:  # any method of ours that blocks
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+
+    # From here on in the thread
+
+    def _open(self) -> None:
+        try:
+            from confluent_kafka import Consumer, KafkaException
+        except ImportError:
+            raise SettingsError("Kafka needs its client: pip install 'holdfast[kafka]'") from None
+        try:
+            self._consumer = Consumer(self._options)
+            self._consumer.subscribe([self._topic])
+        except KafkaException as trouble:
+            raise SettingsError(f"{self.url}: {trouble.args[0].str()}") from trouble
+
+    def _close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _poll(self) -> "list[Message]":
+        from confluent_kafka import KafkaError, KafkaException
+
+        assert self._consumer is not None
+        try:
+            found = self._consumer.consume(BATCH_MAX, POLL_SECONDS)
+        except KafkaException as trouble:
+            raise BrokerDown(f"{self.url}: {trouble.args[0].str()}") from trouble
+        passing = (KafkaError._PARTITION_EOF, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        for message in found:
+            if (error := message.error()) is not None and error.code() not in passing:
+                raise BrokerDown(f"{self.url}: {error.str()}")
+        return [message for message in found if message.error() is None]
+
+    def _note(self) -> None:
+        from confluent_kafka import KafkaException
+
+        assert self._consumer is not None
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as trouble:
+            raise BrokerDown(f"{self.url}: {trouble.args[0].str()}") from trouble
+
+
+def _entries(messages: "Sequence[Message]") -> list[Entry]:
+    entries = []
+    for message in messages:
+        try:
+            entries.append(entry_of(message.value() or b""))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # Somebody else writes to the topic as well: no reason to stop for ever.
+            place = f"{message.topic()}/{message.partition()}/{message.offset()}"
+            log.warning("%s is no fact of ours, and is passed over", place)
+    return entries

@@ -1,0 +1,46 @@
+"""Everything that follows the log in one process, started and stopped together. Each of them
+divides its work with those of other processes, or leaves it to one of them."""
+
+import contextlib
+from typing import Self
+
+from holdfast.engine import Holdfast
+from holdfast.followers.deliveries import Deliveries
+from holdfast.followers.projections import Projections
+from holdfast.followers.relay import Relay, make_relay
+
+
+class Crew:
+    def __init__(self, shop: Holdfast, *, working: bool = True) -> None:
+        """`working`: whether this process does the work, or only looks at what others do."""
+        self._working = working
+        self.relay: Relay | None = make_relay(shop.store, shop.settings) if working else None
+        self.deliveries = Deliveries(shop.store, shop.settings)
+        self.projections = Projections(shop.store)
+
+    async def __aenter__(self) -> Self:
+        if self._working and self.relay is not None:
+            self.relay.start()
+        if self._working:
+            self.deliveries.start()
+            self.projections.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            if self.relay is not None:
+                stack.push_async_callback(self.relay.stop)
+            # Also where it does not work: facts may have been delivered again by hand.
+            stack.push_async_callback(self.deliveries.stop)
+            stack.push_async_callback(self.projections.stop)
+
+    def lags(self) -> dict[str, int]:
+        """Of each follower: facts that it is not done with yet, of the events that are ours."""
+        lags = {}
+        if self.relay is not None:
+            lags["relay"] = sum(self.relay.lags().values())
+        if webhooks := self.deliveries.lags():
+            lags["webhooks"] = sum(webhooks.values())
+        if projections := self.projections.lags():
+            lags["projections"] = sum(projections.values())
+        return lags

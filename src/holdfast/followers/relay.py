@@ -1,0 +1,356 @@
+"""From the log to a broker: every fact at least once, those of an event in order.
+
+A round reads what is new of the events that are ours, publishes it as one batch, and moves the
+cursors when the broker has said that it has it. Dying between any two of these repeats facts, and
+loses none. Which events are ours is divided among all processes that relay (`shards.py`); wake-ups
+only save time, and losing one loses nothing.
+
+With a `Source`, such as PostgreSQL's write-ahead log, what is new comes by itself; cursors are kept
+all the same, and what a source leaves out is read from the log.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from holdfast.domain.cloudevents import Message, message
+from holdfast.domain.facts import Entry
+from holdfast.domain.views import Move
+from holdfast.errors import BrokerDown, HoldfastError
+from holdfast.followers.dead_letters import DeadLetters
+from holdfast.followers.shards import Shards, shard_of
+from holdfast.ids import Ids
+from holdfast.ports import Broker, Store
+from holdfast.settings import Settings
+from holdfast.tasks import end_task
+from holdfast.wiring import make_broker
+
+BATCH_MAX = 1_000
+POLL_SECONDS = 0.25
+"""A wake-up may be missed."""
+RETRY_SECONDS = 0.2
+RETRY_SECONDS_MAX = 10.0
+CLAIMS_MAX = 500
+
+log = logging.getLogger("holdfast.relay")
+
+
+class Committed(Protocol):
+    """What one transaction wrote, as a source tells it."""
+
+    @property
+    def entries(self) -> list[Entry]: ...
+
+    @property
+    def lsn(self) -> int:
+        """Its place, to be confirmed when it was published."""
+
+
+class Source(Protocol):
+    """Facts that come by themselves. May repeat, and begins at some point of its own."""
+
+    async def open(self) -> object:
+        """Raises StoreBusy while another process has it."""
+
+    async def close(self) -> None: ...
+
+    async def read(self, timeout_seconds: float) -> Sequence[Committed]: ...
+
+    def confirm(self, lsn: int) -> None: ...
+
+
+def make_relay(store: Store, settings: Settings, source: Source | None = None) -> "Relay | None":
+    """A relay as the settings want it, not started; None where they name no broker."""
+    broker = make_broker(settings)
+    if broker is None:
+        return None
+    lease_ms = round(settings.relay_lease_seconds * 1000)
+    return Relay(
+        store,
+        broker,
+        Shards(store, settings.relay_name, Ids().new(), lease_ms),
+        batch_max=settings.relay_batch,
+        poll_seconds=settings.relay_poll_ms / 1000,
+        wake=settings.relay_wake,
+        source=source,
+    )
+
+
+class Relay:
+    def __init__(
+        self,
+        store: Store,
+        broker: Broker,
+        shards: Shards,
+        *,
+        batch_max: int = BATCH_MAX,
+        poll_seconds: float = POLL_SECONDS,
+        wake: bool = True,
+        source: Source | None = None,
+    ) -> None:
+        self._store = store
+        self._broker = broker
+        self._shards = shards
+        self._batch_max = batch_max
+        self._poll_seconds = poll_seconds
+        self._wake = wake
+        self._source = source
+        self._letters = DeadLetters(store)
+        self._taken: dict[int, int] = {}
+        """Shards whose cursors were read, and under which fence they were claimed."""
+        self._at: dict[str, int] = {}
+        """How far it has come with each event of those shards."""
+        self._heads: dict[str, int] = {}
+        self._caught_up = False
+        """Whether all that is on the log was published since shards became ours: from here on a
+        source tells everything."""
+        self._begun = ""
+        """The event that a batch began with last: the next begins with the one after it."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self.state = "starting"
+        """starting, running, retrying, or standing by: another has the source."""
+        self.trouble = ""
+        self.published = 0
+        self.refused = 0
+        self.repeated = 0
+        """Facts that were published but whose cursors had been moved by another meanwhile."""
+        self._oldest_ms: int | None = None
+
+    # What can be watched
+
+    @property
+    def broker(self) -> str:
+        return self._broker.url
+
+    @property
+    def shards(self) -> int:
+        return len(self._shards.mine)
+
+    def lags(self) -> dict[str, int]:
+        """Of each event that is ours: facts on its log that were not published yet."""
+        return {
+            event: max(0, head - self._at.get(event, 0))
+            for event, head in self._heads.items()
+            if shard_of(event) in self._taken
+        }
+
+    def lag_seconds(self) -> float:
+        """The age of the oldest fact that is known and not published yet."""
+        if self._oldest_ms is None:
+            return 0.0
+        return max(0.0, (self._shards.now_ms() - self._oldest_ms) / 1000)
+
+    # Running
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._renew()), asyncio.create_task(self._run())]
+
+    async def stop(self) -> None:
+        """Finishes nothing: what was published and not noted is published again, by the next."""
+        for task in reversed(self._tasks):
+            await end_task(task)
+        self._tasks = []
+        with contextlib.suppress(HoldfastError):
+            await self._shards.leave()
+        if self._source is not None:
+            with contextlib.suppress(HoldfastError):
+                await self._source.close()
+        await self._broker.close()
+
+    async def _renew(self) -> None:
+        """Beside the rounds, for a broker may take longer than a lease lasts."""
+        while True:
+            try:
+                if self._source is None or self.state != "standing by":
+                    await self._shards.renew()
+            except HoldfastError as trouble:
+                log.warning("the relay's share was not renewed: %s", trouble)
+            await asyncio.sleep(self._shards.renew_seconds)
+
+    async def _run(self) -> None:
+        pause = RETRY_SECONDS
+        opened = False
+        while True:
+            try:
+                if not opened:
+                    await self._open()
+                    opened = True
+                await self._turn()
+                self._say("running")
+                pause = RETRY_SECONDS
+            except (HoldfastError, OSError) as trouble:
+                opened = opened and isinstance(trouble, BrokerDown) and self._source is None
+                self._say("retrying" if self.state != "standing by" else self.state, str(trouble))
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, RETRY_SECONDS_MAX)
+            except Exception:
+                log.exception("the relay stumbled, and begins again")
+                opened = False
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, RETRY_SECONDS_MAX)
+
+    def _say(self, state: str, trouble: str = "") -> None:
+        if trouble and trouble != self.trouble:
+            log.warning("facts are not published: %s", trouble)
+        elif self.trouble and not trouble:
+            log.info("facts are published again")
+        self.state, self.trouble = state, trouble
+
+    async def _open(self) -> None:
+        if self._source is not None:
+            await self._source.close()
+            self.state = "standing by"
+            await self._source.open()
+            self.state = "starting"
+        await self._broker.open()
+        self._taken.clear()
+
+    async def _turn(self) -> None:
+        """Publishes what there is, and waits where there is nothing."""
+        if self._source is not None:
+            await self._take_over()
+            if self._caught_up:
+                await self._from_source(self._source)
+                return
+        if await self.round():
+            return
+        self._caught_up = bool(self._taken)
+        if self._source is None and self._wake:
+            await self._store.wake(self._poll_seconds)
+        elif self._source is None or not self._caught_up:
+            await asyncio.sleep(self._poll_seconds)
+
+    # One batch
+
+    async def round(self) -> int:
+        """Publishes what is new, as one batch of all events together; how many facts."""
+        await self._take_over()
+        if not self._taken:
+            return 0
+        self._heads = await self._store.heads()
+        after = self._behind()
+        if not after:
+            self._oldest_ms = None
+            return 0
+        each = max(1, self._batch_max // len(after))
+        return await self._publish(await self._store.tails(after, each))
+
+    def _behind(self) -> dict[str, int]:
+        """The events of which something is new, and up to where they were published: as many as a
+        batch has room for, in turns."""
+        behind = sorted(
+            event
+            for event, head in self._heads.items()
+            if head > self._at.get(event, 0) and shard_of(event) in self._taken
+        )
+        turned = [each for each in behind if each > self._begun]
+        turned += [each for each in behind if each <= self._begun]
+        chosen = turned[: self._batch_max]
+        self._begun = chosen[-1] if len(turned) > len(chosen) else ""
+        return {event: self._at.get(event, 0) for event in chosen}
+
+    async def _publish(self, entries: Sequence[Entry]) -> int:
+        if not entries:
+            return 0
+        self._oldest_ms = min(entry.at_ms for entry in entries)
+        moves = self._moves(entries)
+        messages = [message(entry) for entry in entries]
+        await self._refuse(messages, await self._broker.publish(messages))
+        self.published += len(messages)
+        moved = await self._store.move(self._shards.follower, moves)
+        for move in moves:
+            if move.event in moved:
+                self._at[move.event] = move.seq
+            else:
+                # Another has them now, or a reply was lost: the cursor itself tells.
+                self.repeated += move.seq - move.was
+                self._taken.pop(shard_of(move.event), None)
+        return len(messages)
+
+    def _moves(self, entries: Iterable[Entry]) -> list[Move]:
+        """Where the cursors will be. A gap means that facts were pruned before they were read."""
+        last: dict[str, int] = {}
+        for entry in entries:
+            before = last.get(entry.event, self._at.get(entry.event, 0))
+            if entry.seq != before + 1:
+                log.error(
+                    "%s: facts %d to %d were pruned before they were published",
+                    *(entry.event, before + 1, entry.seq - 1),
+                )
+            last[entry.event] = entry.seq
+        return [
+            Move(event, self._at.get(event, 0), seq, self._taken.get(shard_of(event), 0))
+            for event, seq in last.items()
+        ]
+
+    async def _refuse(self, messages: Sequence[Message], refused: dict[int, str]) -> None:
+        """Before the cursor moves past them: a letter that is lost is a fact that is lost."""
+        for nth, reason in sorted(refused.items()):
+            log.error("%s goes to the dead letters: %s", messages[nth].id, reason)
+            await self._letters.add(self._shards.follower, messages[nth], reason)
+            await self._broker.bury(messages[nth], reason)
+            self.refused += 1
+
+    async def _take_over(self) -> None:
+        """Reads the cursors of shards that have become ours, and puts our fence on them: whoever
+        had them before moves them no more."""
+        mine = dict(self._shards.mine)
+        for nth in [nth for nth, fence in self._taken.items() if mine.get(nth) != fence]:
+            del self._taken[nth]
+        new = {nth: fence for nth, fence in mine.items() if nth not in self._taken}
+        if not new:
+            return
+        cursors, _ = await self._store.cursors(self._shards.follower)
+        found = {each.event: each.seq for each in cursors if shard_of(each.event) in new}
+        for event in [event for event in self._at if shard_of(event) in new]:
+            del self._at[event]
+        moves = [Move(event, seq, seq, new[shard_of(event)]) for event, seq in found.items()]
+        for first in range(0, len(moves), CLAIMS_MAX):
+            some = moves[first : first + CLAIMS_MAX]
+            claimed = await self._store.move(self._shards.follower, some)
+            # The one before moved it meanwhile, or we are the ones before: read again next time.
+            for move in some:
+                if move.event not in claimed:
+                    new.pop(shard_of(move.event), None)
+        self._at.update(found)
+        self._taken.update(new)
+        self._caught_up = False
+
+    # From a source
+
+    async def _from_source(self, source: Source) -> None:
+        batch = await source.read(self._poll_seconds)
+        if not batch:
+            return
+        told = [entry for committed in batch for entry in committed.entries]
+        self._heads.update({entry.event: entry.seq for entry in told})
+        fresh = self._fresh(told)
+        while fresh:
+            gaps = self._gaps(fresh)
+            if gaps or not all(shard_of(entry.event) in self._taken for entry in fresh):
+                # The log has it all: also what was there before the source began.
+                while await self.round():
+                    pass
+                break
+            part, fresh = fresh[: self._batch_max], fresh[self._batch_max :]
+            await self._publish(part)
+        self._oldest_ms = None
+        source.confirm(batch[-1].lsn)
+
+    def _fresh(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Those of ours that were not published yet."""
+        return [
+            entry
+            for entry in entries
+            if self._shards.fence(entry.event) and entry.seq > self._at.get(entry.event, 0)
+        ]
+
+    def _gaps(self, entries: Iterable[Entry]) -> bool:
+        last: dict[str, int] = {}
+        for entry in entries:
+            if entry.seq != last.get(entry.event, self._at.get(entry.event, 0)) + 1:
+                return True
+            last[entry.event] = entry.seq
+        return False
