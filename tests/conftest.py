@@ -1,5 +1,6 @@
 """One clock that tests set, and one fixture over every store: each test runs on all of them."""
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,16 @@ from holdfast.settings import Settings
 from holdfast.upkeep.check import check_store
 from holdfast.wiring import make_store
 from tests import services
-from tests.servers import MariaDB, MissingServer, Postgres, Redis, own_server, running, stop_running
+from tests.servers import (
+    MariaDB,
+    MissingServer,
+    Postgres,
+    Redis,
+    Server,
+    own_server,
+    running,
+    stop_running,
+)
 
 if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
     from tests.fresh import Lines
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Server)
 
 START_MS = 1_790_000_000_000
 
@@ -94,6 +105,13 @@ def needed(make: Callable[[], T]) -> T:
         pytest.skip(str(missing))
 
 
+@contextlib.contextmanager
+def needed_server(kind: type[S], **settings: str) -> Iterator[S]:
+    """One of the test's own, which the machine may lack as well."""
+    with contextlib.ExitStack() as stack:
+        yield needed(lambda: stack.enter_context(own_server(kind, **settings)))
+
+
 def pytest_collection_modifyitems(config, items) -> None:
     """What a test says of some policies only is not run under the others."""
     kept: list[pytest.Item] = []
@@ -159,14 +177,23 @@ def marked(setup: Setup, *marks: pytest.MarkDecorator) -> "ParameterSet":
     return pytest.param(setup, marks=marks, id=str(setup))
 
 
-EVERY_SETUP = [
+USUAL = [
     *(marked(setup) for setup in PLAIN),
     *(marked(setup, pytest.mark.slow) for setup in COVERING),
-    *(marked(setup, pytest.mark.soak) for setup in REST),
 ]
+EVERY_SETUP = [*USUAL, *(marked(setup, pytest.mark.soak) for setup in REST)]
 
 
-@pytest.fixture(params=EVERY_SETUP)
+def pytest_generate_tests(metafunc) -> None:
+    """Each test that asks for a shop gets one of every setup. Those of the soak are twice as many
+    as all the others, and only to leave them out again would take seconds of every run."""
+    named = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
+    if "setup" in metafunc.fixturenames and "setup" not in named:
+        soak = "not soak" not in metafunc.config.option.markexpr
+        metafunc.parametrize("setup", EVERY_SETUP if soak else USUAL, indirect=True)
+
+
+@pytest.fixture
 def setup(request) -> Setup:
     chosen: Setup = request.param
     return chosen

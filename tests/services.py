@@ -111,7 +111,11 @@ def install() -> bool:
             print(f"Installing {', '.join(packages)}", flush=True)
             with _nothing_starts():
                 _quiet(["apt-get", "update", "-qq"])
-                _quiet(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages])
+                get = ["apt-get", "install", "-y", "-qq", "--no-install-recommends"]
+                # One package that this release does not have must not keep the others away.
+                if not _quiet([*get, *packages]):
+                    for package in packages:
+                        _quiet([*get, package])
         for service in missing:
             if service.wheel and not status(service)[0]:
                 print(f"Installing {service.wheel}", flush=True)

@@ -129,6 +129,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a receiver of webhooks may take to answer."""
     webhook_internal: bool = False
     """Whether webhooks may be sent to internal addresses too; else only to the internet's."""
+    retention_days: Annotated[float, Meta(ge=0, le=36_500)] = 0.0
+    """How long facts are kept that every follower is done with; 0: for ever."""
+    cursor_idle_hours: Annotated[float, Meta(gt=0, le=876_000)] = 72.0
+    """A follower that does nothing for so long, and has facts before it, keeps none any longer."""
 
     # Limits
     requests_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 4_096

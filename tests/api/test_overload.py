@@ -20,8 +20,8 @@ from holdfast.api.worker import UNREAD_SECONDS
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, Served, serving
 from tests.api.test_workers import until, workers_of
-from tests.conftest import needed
-from tests.servers import Postgres, own_server
+from tests.conftest import needed_server
+from tests.servers import Postgres
 
 CONNECTIONS = 5_000
 AT_ONCE_SECONDS = 1.0
@@ -66,7 +66,7 @@ class Client:
 async def test_on_a_slow_store_the_surplus_is_refused_at_once_and_it_recovers(tmp_path):
     asyncpg = pytest.importorskip("asyncpg")
     with (
-        needed(lambda: own_server(Postgres)) as postgres,
+        needed_server(Postgres) as postgres,
         serving(postgres.url, cwd=tmp_path) as served,
     ):
         section = {"id": "S", "tier": "gold", "rows": 60, "seats_per_row": 100}

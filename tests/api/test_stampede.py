@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.api.serving import ADMIN, HOLDFAST, serving
-from tests.conftest import needed
-from tests.servers import Postgres, Redis, own_server
+from tests.conftest import needed_server
+from tests.servers import Postgres, Redis
 
 BUYERS = 10_000
 
@@ -21,9 +21,9 @@ def stand(setup: str, folder: Path) -> Iterator[str]:
     with ExitStack() as stack:
         store, gate, policy = f"sqlite:///{folder / 'shop.db'}", "none", "authority"
         if "postgres" in setup:
-            store = stack.enter_context(needed(lambda: own_server(Postgres))).url
+            store = stack.enter_context(needed_server(Postgres)).url
         if "redis" in setup:
-            gate = stack.enter_context(needed(lambda: own_server(Redis))).url
+            gate = stack.enter_context(needed_server(Redis)).url
             policy = "two-layer"
         served = stack.enter_context(serving(store, cwd=folder, gate=gate, policy=policy))
         yield served.url

@@ -23,8 +23,8 @@ from holdfast.upkeep.check import check_store
 from holdfast.wiring import make_store
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, HOLDFAST, Served, serving
-from tests.conftest import needed
-from tests.servers import Postgres, own_server
+from tests.conftest import needed_server
+from tests.servers import Postgres
 
 SEATS = 4_000
 
@@ -144,7 +144,7 @@ async def holds_in(url: str, event: str) -> tuple[dict[str, HoldState], list[str
 @pytest.mark.service
 @pytest.mark.slow
 async def test_whatever_is_killed_every_answered_hold_is_in_the_store(tmp_path):
-    with needed(lambda: own_server(Postgres)) as postgres:
+    with needed_server(Postgres) as postgres:
         with serving(postgres.url, "--workers", "2", cwd=tmp_path) as served:
             section = {"id": "S", "tier": "gold", "rows": SEATS // 100, "seats_per_row": 100}
             event = make_event(served, sections=[section], pools=[])

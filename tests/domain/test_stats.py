@@ -230,7 +230,7 @@ def of_any_kind() -> st.SearchStrategy[tuple[str, int, dict[str, Any]]]:
     holds = st.sampled_from([PLACED, PLACED, PAYING, ended("released", "held")])
     sales = st.builds(sale, money, st.sampled_from(["held", "paying", None]), tier)
     told = st.one_of(holds, sales, st.builds(back, money, tier), st.just(("what.else", {})))
-    return st.tuples(told, st.integers(0, 3 * HOUR_MS)).map(lambda both: (*both[0], both[1]))  # type: ignore[arg-type, return-value]
+    return st.tuples(told, st.integers(0, 3 * HOUR_MS)).map(lambda both: (*both[0], both[1]))
 
 
 @given(st.lists(of_any_kind(), max_size=60), st.data())

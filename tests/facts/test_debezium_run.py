@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Confirmed, Holdfast, Placed
 from holdfast.domain.facts import Entry
-from tests.conftest import needed
+from tests.conftest import needed, needed_server
 from tests.facts.connect import DEPLOY, Connect, jars
 from tests.facts.story import EVENT
 from tests.servers import Kafka, Postgres, kafka_version, own_server, server_folder
@@ -38,7 +38,7 @@ def kafka() -> Iterator[Kafka]:
 
 @pytest.fixture
 def postgres() -> Iterator[Postgres]:
-    with needed(lambda: own_server(Postgres, wal_level="logical", fsync="off")) as server:
+    with needed_server(Postgres, wal_level="logical", fsync="off") as server:
         yield server
 
 

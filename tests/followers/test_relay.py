@@ -255,6 +255,6 @@ async def test_it_runs_by_itself_until_it_is_stopped_and_survives_a_broker_that_
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - of a broker that knows nothing of tests
             await asyncio.sleep(0.01)

@@ -15,6 +15,7 @@ from tests.webhooks.receiving import Receiver, verify
 
 STORE = ("--store", "sqlite:///shop.db")
 URL = "https://shop.invalid/hook"
+EVENT = {"id": "gala", "prices": {"floor": 1}, "pools": [{"id": "floor", "capacity": 1}]}
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -118,7 +119,7 @@ async def test_a_fact_is_delivered_again(run, monkeypatch):
     await receiver.start()
     try:
         async with Holdfast.open("sqlite:///shop.db", upkeep=False) as shop:
-            await shop.create_event({"id": "gala", "pools": [{"id": "f", "capacity": 1}]})
+            await shop.create_event(EVENT)
         id, secret = await asyncio.to_thread(added, run, url=receiver.url)
         assert await asyncio.to_thread(run, "redeliver", id, "gala", "1") == (
             0,

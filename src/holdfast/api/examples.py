@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast.api import wire
+from holdfast.api.stats import EventStats
 
 IDS = {
     "event": "opening-night",
@@ -97,6 +98,8 @@ WEBHOOK = {
 }
 WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwC1F3E7XhN0Q="
 
+TIERS = {"floor": {"units": 2, "revenue": 9_000}, "gold": {"units": 2, "revenue": 18_000}}
+
 EXAMPLES: dict[Any, Any] = {
     wire.NewEvent: NEW_EVENT,
     wire.Event: EVENT,
@@ -157,6 +160,33 @@ EXAMPLES: dict[Any, Any] = {
     wire.NewBuyer: {"buyer": "u-123"},
     wire.BuyerMade: {"buyer": "u-123", "token": "dS0xMjM.mYp0d2VsbHdvcmxk"},
     wire.LogPage: {"facts": [FACT], "next": 2},
+    EventStats: {
+        "event": IDS["event"],
+        "seq": 5,
+        "capacity": 701,
+        "sold": 4,
+        "percent_sold": 0.57,
+        "revenue": 27_000,
+        "currency": "EUR",
+        "revenue_by_tier": TIERS,
+        "revenue_by_hour": [{"hour": "2026-11-16T12:00:00Z", "tiers": TIERS}],
+        "revenue_earlier": {},
+        "holds": {"held": 1, "paying": 0, "confirmed": 1, "released": 0, "expired": 0},
+        "conversion": 0.5,
+        "abandonment": 0.0,
+        "velocity": {"last_minute": 0, "last_5_minutes": 4, "last_hour": 4},
+        "recent": [
+            {
+                "time": "2026-11-16T12:03:10Z",
+                "units": 4,
+                "seats": ["A-1-1", "A-1-2"],
+                "pools": {"floor": 2},
+                "amount": 27_000,
+            }
+        ],
+        "cancellations": {"count": 0, "units": 0, "amount": 0},
+        "refunds": {"count": 0, "amount": 0},
+    },
     wire.System: {
         "version": "0.1.0",
         "store": "sqlite:///holdfast.db",

@@ -39,8 +39,7 @@ FACTS = {
     "became of it.",
     facts.ORDER_VOIDED: "Nothing was sold, and what the payment had set aside is free.",
     facts.ORDER_REFUNDED: "Money was given back.",
-    facts.ORDER_CANCELLED: "A sale, or a part of it, was taken back, and its units are free; or an "
-    "order was called off before it was paid for.",
+    facts.ORDER_CANCELLED: "A sale, or a part of it, was taken back, and its units are free.",
     facts.EVENT_CREATED: "An event was created.",
     facts.EVENT_CHANGED: "The settings or the units of an event changed.",
 }
@@ -216,20 +215,21 @@ def tables() -> str:
     types: list[tuple[str, ...]] = [
         (f"[`{type}`](facts/{type}.json)", says) for type, says in FACTS.items()
     ]
-    units, events = _fields((*HOLDS, *ORDERS)), _fields((facts.EVENT_CREATED, *CHANGED))
+    units, events = _fields(facts.HOLD_PLACED), _fields(facts.EVENT_CREATED)
     head = ("field", "on", "type", "what it says")
     return (
-        "### Types\n\n"
+        "## Types\n\n"
         + markdown([Table(("type", "written when"), types)])
-        + "\n### Data of holds and orders\n\n"
+        + "\n## Data of holds and orders\n\n"
         + markdown([Table(head, list(units))])
-        + "\n### Data of events\n\n"
+        + "\n## Data of events\n\n"
         + markdown([Table(head, list(events))])
     )
 
 
-def _fields(types: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    kind, fields = _kind(types[-1])
+def _fields(type: str) -> Iterator[tuple[str, ...]]:
+    """A row for each field of the facts of its kind."""
+    kind, fields = _kind(type)
     read = _properties(kind)
     for name, field in fields.items():
         on = ", ".join(f"`{type}`" for type in field.on)

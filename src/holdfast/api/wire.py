@@ -36,7 +36,7 @@ from holdfast.domain.views import Summary
 PRINTABLE = {"pattern": r"^[^\p{C}\p{Z}]+( +[^\p{C}\p{Z}]+)*$"}
 """What faults.is_label asks for, in the words of JSON Schema, which Python's `re` does not know."""
 WEB_ADDRESS = {
-    "pattern": r"^https?://([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\])"
+    "pattern": r"^https?://([A-Za-z0-9]{1}([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\])"
     r"(:[0-9]{1,5})?([/?][!-\"$-\[\]-~]*)?$"
 }
 """What guard.URL asks for."""

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast.brokers.letters import dead_letter
-from holdfast.domain.cloudevents import Message
+from holdfast.domain.cloudevents import CONTENT_TYPE, Message
 from holdfast.errors import BrokerDown, SettingsError
 
 DEAD_LETTERS = ".dead-letters"
@@ -32,6 +32,7 @@ POLL_SECONDS = 0.05
 MESSAGE_BYTES_MAX = 64_000_000
 """The broker has a limit of its own, and tells: ours is only there because the client wants one."""
 
+HEADERS = {"content-type": CONTENT_TYPE}
 REFUSED = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_MSG_SIZE,
@@ -132,13 +133,13 @@ class KafkaBroker:
 
     def _produce(self, producer: Producer, topic: str, key: str, body: bytes, told: Any) -> None:
         try:
-            producer.produce(topic, body, key, on_delivery=told)
+            producer.produce(topic, body, key, on_delivery=told, headers=HEADERS)
         except KafkaException as trouble:
             # What is too large already here goes the way of what the broker refuses.
             told(trouble.args[0], None)
         except BufferError:
             producer.poll(POLL_SECONDS)
-            producer.produce(topic, body, key, on_delivery=told)
+            producer.produce(topic, body, key, on_delivery=told, headers=HEADERS)
 
     def _current(self) -> Producer:
         if self._producer is None:

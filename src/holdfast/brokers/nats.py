@@ -21,7 +21,7 @@ from nats.js.api import StorageType, StreamConfig
 from nats.js.errors import APIError, NotFoundError
 
 from holdfast.brokers.letters import dead_letter
-from holdfast.domain.cloudevents import Message
+from holdfast.domain.cloudevents import CONTENT_TYPE, Message
 from holdfast.errors import BrokerDown, SettingsError
 from holdfast.stores.addresses import without_secrets
 
@@ -90,7 +90,8 @@ class NatsBroker:
     ) -> str | None:
         """None when the stream has it, else why it never will."""
         subject = f"{self._topic}.{kind}.{message.event}"
-        headers = {"Nats-Msg-Id": message.id if kind == FACTS else f"{kind}:{message.id}"}
+        id = message.id if kind == FACTS else f"{kind}:{message.id}"
+        headers = {"Nats-Msg-Id": id, "Content-Type": CONTENT_TYPE}
         try:
             await stream.publish(subject, body, timeout=PUBLISH_SECONDS, headers=headers)
         except MaxPayloadError as cause:

@@ -15,6 +15,7 @@ from holdfast.cli import (
     demo,
     events,
     keys,
+    log,
     orders,
     projections,
     relay,
@@ -43,6 +44,7 @@ app.command("worker")(serve.worker)
 app.add_typer(events.app, name="events")
 app.add_typer(keys.app, name="keys")
 app.add_typer(orders.app, name="orders")
+app.add_typer(log.app, name="log")
 app.command("stampede")(stampede.stampede)
 app.command("migrate")(upkeep.migrate)
 app.command("check")(upkeep.check)

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Millis
 
+CONTENT_TYPE = "application/cloudevents+json"
 DEAD_LETTER = "holdfast.dead_letter"
 """The type of what stands in the dead letters of a broker: the fact, and why it is there."""
 

@@ -20,7 +20,6 @@ ORDER_CANCELLED = "order.cancelled"
 EVENT_CREATED = "event.created"
 EVENT_CHANGED = "event.changed"
 
-NO_TIERS: dict[str, TierShare] = {}
 
 
 class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,7 +39,7 @@ class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
     was: HoldState | None = None
     """The state of the hold before it ended: held or paying, and expired where a late payer bought
     what was announced as free. Nothing where no hold ended, and on facts of earlier versions."""
-    tiers: dict[str, TierShare] = {}
+    tiers: dict[str, TierShare] | None = None
     """Of units that were sold or came back: how many of each tier, and for how much of `amount`."""
 
 
@@ -99,7 +98,7 @@ def of_order(
     order: Order,
     settlement: str | None = None,
     was: HoldState | None = None,
-    tiers: dict[str, TierShare] = NO_TIERS,
+    tiers: dict[str, TierShare] | None = None,
 ) -> Fact:
     data = UnitsData(
         buyer=order.buyer,

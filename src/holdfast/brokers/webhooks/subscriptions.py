@@ -213,9 +213,9 @@ class Webhooks:
         return await self._within_limit(webhook)
 
     async def _within_limit(self, webhook: Webhook) -> Made | None:
-        """Of those who made the last ones at the same moment, the later take theirs back."""
-        first = (await self.all())[:WEBHOOKS_MAX]
-        if webhook.id not in [each.id for each in first]:
+        """Others may have made some at the same moment: whoever finds too many when his is there
+        takes it back. The last of those who do not has seen all the others."""
+        if len(await self.all()) > WEBHOOKS_MAX:
             await self._store.drop(KIND, webhook.id, 1)
             await self._store.forget(webhook.follower)
             return None
