@@ -17,7 +17,7 @@ from holdfast import (
     Reason,
     Refused,
 )
-from holdfast.domain.model import Checkout
+from holdfast.domain.model import Checkout, TierShare
 from tests.contract.helpers import (
     CAPACITY,
     E1,
@@ -42,6 +42,7 @@ from tests.contract.helpers import (
 
 BASKET: dict[str, Any] = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}}
 BASKET_AMOUNT = 2 * GOLD + 2 * FLOOR
+BASKET_TIERS = {"gold": TierShare(2, 2 * GOLD), "floor": TierShare(2, 2 * FLOOR)}
 
 
 async def order_in_state(shop, state: str) -> str:
@@ -111,7 +112,7 @@ async def test_a_confirmed_hold_is_an_order_of_the_same_units_for_the_same_amoun
             hold=hold.id,
             payment="pay-1",
             # Under policy `gate` the authority has had the hold only since it was confirmed.
-            checkout=Checkout(priced_ms=after.placed_ms),
+            checkout=Checkout(priced_ms=after.placed_ms, tiers=BASKET_TIERS),
         )
     )
     assert await shop.order("e1.o1") == outcome.order
@@ -133,6 +134,7 @@ async def test_a_direct_sale_makes_the_same_order_without_a_hold(shop, clock):
             currency="EUR",
             created_ms=clock(),
             payment="pay-1",
+            checkout=Checkout(tiers=BASKET_TIERS),
         )
     )
     assert await shop.order("e1.o1") == outcome.order

@@ -1,6 +1,7 @@
 """Cursors and pruning on a database: when processes race, replies are lost, or the server dies."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -83,21 +84,22 @@ async def test_facts_that_are_pruned_while_their_readers_wait_for_the_disk_are_s
     async with selling(url) as shop, shop_at(url) as other:
         for n in range(5):
             await held(shop, buyer=f"b{n}", best=1)
-        flush = shop.store._flush
+        store: Any = shop.store
+        flush = store._flush
 
-        async def late(evidence: list[Evidence]) -> set[Evidence]:
+        async def late(evidence: list[Evidence]) -> Any:
             await other.store.prune(E1, 5, 100)
             return await flush(evidence)
 
         with monkeypatch.context() as patch:
-            patch.setattr(shop.store._barrier, "_flush", late)
+            patch.setattr(store._barrier, "_flush", late)
             assert [entry.seq for entry in await shop.store.log(E1, 0, 3)] == [1, 2, 3]
             assert [entry.seq for entry in await shop.store.tails({E1: 0}, 9)] == [6]
         forgotten = Evidence(E1, 6, 0, "{}")
         with pytest.raises(CommitUnknown):
-            await shop.store._durable(forgotten)
+            await store._durable(forgotten)
         with pytest.raises(CommitUnknown):
-            await shop.store._durable(Evidence(E1, 7, 0, "{}"))
+            await store._durable(Evidence(E1, 7, 0, "{}"))
 
 
 async def test_tails_are_told_when_all_of_them_are_durable(url, postgres_only, monkeypatch):
@@ -105,12 +107,14 @@ async def test_tails_are_told_when_all_of_them_are_durable(url, postgres_only, m
     async with shop_at(url) as shop:
         for event in ("a", "b", "c"):
             await shop.create_event(plan(id=event))
-        flush, asked = shop.store._flush, []
+        store: Any = shop.store
+        flush = store._flush
+        asked: list[list[str]] = []
 
-        async def counted(evidence: list[Evidence]) -> set[Evidence]:
+        async def counted(evidence: list[Evidence]) -> Any:
             asked.append(sorted(each.event for each in evidence))
             return await flush(evidence)
 
-        monkeypatch.setattr(shop.store._barrier, "_flush", counted)
+        monkeypatch.setattr(store._barrier, "_flush", counted)
         assert len(await shop.store.tails(dict.fromkeys("abc", 0), 9)) == 3
         assert asked == [["a", "b", "c"]]

@@ -9,7 +9,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.domain.views import Document, Move
 from holdfast.errors import StoreUnavailable
-from holdfast.followers.shards import KIND, Table, empty
+from holdfast.followers.shards import KIND, Shards, Table, empty
 from holdfast.upkeep import prune
 from holdfast.upkeep.lease import LEASE_MS, Lease
 from holdfast.upkeep.prune import DAY_MS, HOUR_MS, Follower, Idle, Pruner
@@ -89,7 +89,7 @@ async def test_it_goes_in_bites(shop, monkeypatch):
     bites = []
     bite = shop.store.prune
 
-    async def counted(event: str, through: int, limit: int) -> int:
+    async def counted(event: str, through: int, limit: int) -> Any:
         bites.append(limit)
         return await bite(event, through, limit)
 
@@ -121,6 +121,13 @@ async def test_a_follower_at_work_needs_all_of_an_event_that_it_has_no_cursor_of
     assert await pruner(shop).prune() == 0
     await moved(shop, "relay", 0, 10)
     assert await pruner(shop).prune() == 2
+
+
+async def test_a_member_that_renews_its_share_is_at_work(shop, clock):
+    await Shards(shop.store, "relay", "m1").renew()
+    assert await pruner(shop).prune() == 0
+    clock.advance(IDLE_MS + 1)
+    assert await pruner(shop).prune() == 6
 
 
 async def test_one_that_was_not_at_work_for_too_long_needs_no_event_that_it_never_began(
@@ -257,7 +264,7 @@ async def test_one_whose_lease_is_taken_meanwhile_stops_after_a_bite(shop, clock
     mine, other = (Lease(shop.store, "prune", holder) for holder in ("a", "b"))
     bite = shop.store.prune
 
-    async def slow(event: str, through: int, limit: int) -> int:
+    async def slow(event: str, through: int, limit: int) -> Any:
         clock.advance(LEASE_MS)
         assert await other.hold()
         return await bite(event, through, limit)
@@ -289,7 +296,7 @@ async def test_it_goes_on_after_trouble_with_the_store(shop, monkeypatch, caplog
     heads = shop.store.heads
     failed: list[int] = []
 
-    async def failing() -> dict[str, int]:
+    async def failing() -> Any:
         if not failed:
             failed.append(1)
             raise StoreUnavailable("away for a moment")

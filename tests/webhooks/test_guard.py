@@ -1,6 +1,7 @@
 """Nobody reaches our own network through a webhook: not by an address, a name, or a redirect."""
 
 import asyncio
+import ipaddress
 import socket
 
 import aiohttp
@@ -213,6 +214,28 @@ async def test_whoever_looks_first_and_connects_after_is_fooled(receiver):
     ):
         assert answer.status == 204
     assert len(receiver.got) == 1
+
+
+@pytest.mark.parametrize(
+    "host", ["shop.example", "Shop.Example.", "xn--bcher-kva.example", "a_b.example"]
+)
+async def test_the_name_that_was_read_is_the_one_that_is_called(receiver, host):
+    url = f"http://{host}:{receiver.port}/a%2Fb?c=%20d"
+    came, connected = await sent(url, internal=True, resolver=Answering(("127.0.0.1",)))
+    assert (came, connected) == (204, ["127.0.0.1"])
+    assert receiver.got[0].headers["host"].lower() == (
+        f"{host.rstrip('.')}:{receiver.port}".lower()
+    )
+
+
+@pytest.mark.parametrize(
+    "literal", ["[2606:2800:21F:CB07:6820:80da:af6b:8b2c]", "[::ffff:1.1.1.1]"]
+)
+async def test_the_address_that_was_read_is_the_one_that_is_called(literal):
+    _, connected = await sent(f"http://{literal}:81/", internal=False)
+    assert [ipaddress.ip_address(each) for each in connected] == [
+        ipaddress.ip_address(literal[1:-1])
+    ]
 
 
 async def test_each_delivery_looks_again(receiver):

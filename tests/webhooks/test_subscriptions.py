@@ -93,6 +93,27 @@ async def test_the_same_key_makes_one_and_shows_the_same_secret(webhooks, clock)
     assert len(await webhooks.all()) == 1
 
 
+async def test_after_a_day_the_same_key_makes_another(webhooks, clock):
+    first = await webhooks.create(URL, ["*"], key="k")
+    clock.advance(DAY_MS + 1)
+    second = await webhooks.create(URL, ["*"], key="k")
+    again = await webhooks.create(URL, ["*"], key="k")
+    assert (second.replayed, again.replayed) == (False, True)
+    assert again.webhook.id == second.webhook.id != first.webhook.id
+    rotated = await webhooks.rotate(first.webhook.id, key="r")
+    clock.advance(DAY_MS + 1)
+    later = await webhooks.rotate(first.webhook.id, key="r")
+    assert not later.replayed
+    assert later.secret.value != rotated.secret.value
+
+
+@pytest.mark.parametrize("id", ["", "wh_", "wh_\0", "wh_\ud800", "wh_" + "a" * 300, "key", "%"])
+async def test_what_cannot_be_an_id_is_nobodys(webhooks, id):
+    assert await webhooks.find(id) is None
+    assert not await webhooks.remove(id)
+    assert await webhooks.rotate(id) is None
+
+
 async def test_many_with_the_same_key_at_once_make_one(webhooks):
     made = await asyncio.gather(*(webhooks.create(URL, ["*"], key="k") for _ in range(10)))
     assert len({each.secret for each in made}) == 1
@@ -194,7 +215,7 @@ async def test_a_lost_reply_of_the_store_makes_nothing_twice(store, webhooks, mo
     put = store.put
     lost = []
 
-    async def losing(document: Document) -> bool:
+    async def losing(document: Document):
         done = await put(document)
         if document.version not in lost:
             lost.append(document.version)

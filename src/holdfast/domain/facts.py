@@ -21,7 +21,6 @@ EVENT_CREATED = "event.created"
 EVENT_CHANGED = "event.changed"
 
 
-
 class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the facts about holds and orders carry."""
 

@@ -204,12 +204,13 @@ class Deliveries:
 
     async def redeliver(self, webhook_id: str, message: Message) -> Answer | None:
         """One fact again, now, whatever the subscription's state; None where there is none."""
-        webhook = await self.webhooks.find(webhook_id)
+        webhook, now_ms = await self.webhooks.look(webhook_id)
         if webhook is None:
             return None
-        if self._read_at == float("-inf"):
-            await self._read()
-        came = await self._send(webhook, message)
+        try:
+            came = await self._send(webhook, message, now_ms)
+        except SettingsError as missing:
+            return Answer(None, str(missing))
         if isinstance(came, Failure):
             return Answer(came.status, came.reason)
         return Answer(came, None)
@@ -418,7 +419,7 @@ class Deliveries:
         moved_at = time.monotonic()
         for entry in page:
             if line.webhook.wants(entry.type):
-                if not self._may(line, event):
+                if not self._may(line, event, fence):
                     break
                 if not await self._deliver_one(line, event, message(entry)):
                     break
@@ -436,15 +437,15 @@ class Deliveries:
         self.repeated += move.seq - move.was
         return False
 
-    def _may(self, line: Line, event: str) -> bool:
+    def _may(self, line: Line, event: str, fence: int) -> bool:
         """Whether it is still ours to send. What was chosen before the lease ran out is not sent
         after it: another may be further by now."""
-        mine = self._shards.fence(line.key(event)) > 0
+        mine = self._shards.fence(line.key(event)) == fence
         return mine and line.webhook.live and not self._stopping
 
     async def _deliver_one(self, line: Line, event: str, fact: Message) -> bool:
         """Whether its event may go on: it was delivered, or is with the dead letters."""
-        came = await self._send(line.webhook, fact)
+        came = await self._send(line.webhook, fact, self._now_ms())
         if not isinstance(came, Failure):
             self.delivered += 1
             await self._succeeded(line, event)
@@ -452,11 +453,10 @@ class Deliveries:
         self.failed += 1
         return await self._failed(line, event, fact, came)
 
-    async def _send(self, webhook: Webhook, fact: Message) -> int | Failure:
+    async def _send(self, webhook: Webhook, fact: Message, now_ms: Millis) -> int | Failure:
         if self._post is None:
             self._post = make_post(self._settings)
-        signers = webhook.signers(self._now_ms())
-        signed = headers(signers, fact.id, int(time.time()), fact.body)
+        signed = headers(webhook.signers(now_ms), fact.id, int(time.time()), fact.body)
         return await self._post.send(webhook.url, signed, fact.body)
 
     async def _succeeded(self, line: Line, event: str) -> None:

@@ -6,7 +6,7 @@ answered as it was the first time.
 """
 
 import hashlib
-import hmac
+import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from holdfast.ids import Ids, is_event_id
 from holdfast.ports import Store
 
 KIND = "webhook"
+WEBHOOK_ID = re.compile("wh_[A-Za-z0-9]{1,64}")
 FOLLOWER = "webhook:"
 WEBHOOKS_MAX = 100
 EVENTS_MAX = 50
@@ -151,11 +152,27 @@ def faults_of(
     return found
 
 
-def webhook_id(key: str | None = None) -> str:
-    """Of a new subscription; made under the same key it is the same."""
-    if key is None:
-        return f"wh_{Ids().new()}"
-    return f"wh_{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}"
+def webhook_id() -> str:
+    return f"wh_{Ids().new()}"
+
+
+def _free_id(key: str, found: list[tuple[Webhook, int]], now: Millis) -> str:
+    """The id of what is made under a key: within a day the same, so that it is made once."""
+    known = {each.id: each for each, _ in found}
+    for nth in range(len(known) + 1):
+        asked = f"{key}/{nth}".encode()
+        id = f"wh_{hashlib.blake2b(asked, digest_size=16).hexdigest()}"
+        if id not in known or now - known[id].created_ms <= REMEMBERED_MS:
+            break
+    return id
+
+
+def _under(webhook: Webhook, key: str, now: Millis) -> int | None:
+    """The place of the secret that was made under a key within a day."""
+    for nth, each in enumerate(webhook.secrets):
+        if key and each.key == key and now - each.created_ms <= REMEMBERED_MS:
+            return nth
+    return None
 
 
 class Webhooks:
@@ -177,8 +194,19 @@ class Webhooks:
         )
 
     async def find(self, id: str) -> Webhook | None:
-        found, _ = await self._find(id)
-        return found if found is not None and found.removed_ms is None else None
+        return (await self.look(id))[0]
+
+    async def look(self, id: str) -> tuple[Webhook | None, Millis]:
+        """One that is there, and the authority's time."""
+        documents, now = await self._documents(id)
+        found = _read(documents[0].body) if documents else None
+        return (found if found is not None and found.removed_ms is None else None), now
+
+    async def _documents(self, id: str) -> tuple[list[Document], Millis]:
+        """None for what cannot be an id, which a store might choke on."""
+        if not WEBHOOK_ID.fullmatch(id):
+            return [], 0
+        return await self._store.documents(KIND, id)
 
     async def create(
         self,
@@ -190,10 +218,10 @@ class Webhooks:
     ) -> Made | None:
         """A new subscription to what happens from now on; None where there are too many. What it
         is made of was looked at already (`faults_of`)."""
-        id = webhook_id(key)
+        found, now = await self.read()
+        id = webhook_id() if key is None else _free_id(key, found, now)
         if key is not None and (made := await self._made(id)):
             return made
-        found, now = await self.read()
         await self.forget_removed(found, now)
         if sum(each.removed_ms is None for each, _ in found) >= WEBHOOKS_MAX:
             return None
@@ -233,9 +261,10 @@ class Webhooks:
 
     async def _made(self, id: str) -> Made | None:
         """What was made under that id, as it was then."""
-        found, _ = await self._find(id)
-        if found is None:
+        documents, _ = await self._documents(id)
+        if not documents:
             return None
+        found = _read(documents[0].body)
         first = replace(
             found,
             state=State.ACTIVE,
@@ -253,7 +282,7 @@ class Webhooks:
         secret = new_secret()
 
         def change(webhook: Webhook, now: Millis) -> Webhook | None:
-            if named and any(hmac.compare_digest(each.key, named) for each in webhook.secrets):
+            if _under(webhook, named, now) is not None:
                 return None
             ends = now + keep_seconds * 1000
             older = [
@@ -268,13 +297,13 @@ class Webhooks:
         changed = await self._change(id, change)
         if changed is None:
             return None
-        for nth, each in enumerate(changed.secrets):
-            if each.value == secret or (named and each.key == named):
-                before = changed.secrets[nth + 1 : nth + 2]
-                until = before[0].end_ms if before else None
-                replayed = each.value != secret
-                return Rotated(changed, each, until or each.created_ms, replayed)
-        raise StoreBusy("somebody else rotated the secret at the same moment; do it again")
+        values = [each.value for each in changed.secrets]
+        at = values.index(secret) if secret in values else _under(changed, named, 0)
+        if at is None:
+            raise StoreBusy("somebody else rotated the secret at the same moment; do it again")
+        made, before = changed.secrets[at], changed.secrets[at + 1 : at + 2]
+        until = before[0].end_ms if before else None
+        return Rotated(changed, made, until or made.created_ms, made.value != secret)
 
     async def enable(self, id: str) -> Webhook | None:
         """Goes on where it stood; what waits to be tried again is tried at once."""
@@ -323,10 +352,10 @@ class Webhooks:
 
     async def remove(self, id: str) -> bool:
         """Whether there is, or within a day was, such a subscription."""
-        found, _ = await self._find(id)
-        if found is None:
+        documents, _ = await self._documents(id)
+        if not documents:
             return False
-        if found.removed_ms is None:
+        if _read(documents[0].body).removed_ms is None:
             await self._change(id, lambda webhook, now: replace(webhook, removed_ms=now))
         await self._clear(id)
         return True
@@ -349,16 +378,12 @@ class Webhooks:
                 await self._clear(id)
                 await self._store.drop(KIND, id, version)
 
-    async def _find(self, id: str) -> tuple[Webhook | None, int]:
-        documents, _ = await self._store.documents(KIND, id)
-        return (_read(documents[0].body), documents[0].version) if documents else (None, 0)
-
     async def _change(
         self, id: str, change: Callable[[Webhook, Millis], Webhook | None]
     ) -> Webhook | None:
         """The subscription after the change, which may be none; None where there is none."""
         for _ in range(TRIES_MAX):
-            documents, now = await self._store.documents(KIND, id)
+            documents, now = await self._documents(id)
             there = _read(documents[0].body) if documents else None
             if there is None or there.removed_ms is not None:
                 return None
