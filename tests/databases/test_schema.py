@@ -375,6 +375,11 @@ async def test_a_user_with_few_rights_can_do_everything_but_migrate(database, ur
         assert await shop.store.mend(E1) == []
         assert await shop.store.due() == []
         assert await shop.store.strays() == []
+        assert await shop.store.move("mails", [Move(E1, 0, 2, 1)]) == {E1}
+        assert len((await shop.store.cursors())[0]) == 1
+        await shop.store.forget("mails")
+        assert await shop.store.prune(E1, 2, 10) == 2
+        assert (await shop.store.tails({E1: 0}, 1))[0].seq == 3
     code, stdout, _ = await cli("check", "--store", clerk)
     assert (code, "clean" in stdout) == (0, True)
 

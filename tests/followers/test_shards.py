@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from holdfast.followers.shards import (
+    KEPT,
     LEASE_MS,
     SHARDS,
     Shards,
@@ -117,13 +118,31 @@ async def test_what_a_dead_one_had_is_taken_over_when_its_lease_is_over_under_a_
     dead, heir = member("a"), member("b")
     await dead.renew()
     fences = dict(dead.mine)
-    pass_seconds(LEASE_MS / 1000 - 0.001)
+    pass_seconds(KEPT * LEASE_MS / 1000 - 0.001)
     await heir.renew()
     assert not heir.mine
     pass_seconds(0.002)
     assert not dead.mine  # it knows by its own clock, without asking anybody
     await heir.renew()
     assert heir.mine == {nth: fence + 1 for nth, fence in fences.items()}
+
+
+async def test_when_the_lease_is_over_another_has_looked_and_taken_over(world):
+    """Whenever the dead one renewed last, and whenever the other looks: within the lease."""
+    member, pass_seconds = world
+    dead, heir = member("a"), member("b")
+    await heir.renew()
+    await dead.renew()
+    await heir.renew()
+    await dead.renew()
+    had = len(dead.mine)
+    assert 0 < had < SHARDS
+    passed = 0.0
+    while passed + heir.renew_seconds <= LEASE_MS / 1000:
+        pass_seconds(heir.renew_seconds)
+        passed += heir.renew_seconds
+        await heir.renew()
+    assert len(heir.mine) == SHARDS
 
 
 async def test_one_that_leaves_is_not_waited_for(world):

@@ -78,7 +78,9 @@ async def test_an_unknown_event_is_one_line(run, sale, command):
     assert "nobody" in complaint
 
 
-@pytest.mark.parametrize("options", [("--from", "nats://x:1"), ("--store", "memory://")])
+@pytest.mark.parametrize(
+    "options", [("--from", "nats://x:1"), ("--from", "kafka://"), ("--store", "memory://")]
+)
 def test_what_cannot_be_followed_is_one_line(run, options):
     code, _, complaint = run("projections", "follow", *options)
     assert (code, complaint.count("\n")) == (2, 1)

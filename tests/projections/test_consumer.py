@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -15,8 +16,10 @@ from holdfast.errors import SettingsError, StoreUnavailable
 from holdfast.followers.consumer import KafkaFollower, entry_of
 from holdfast.followers.projections import KIND, Projections
 from holdfast.ids import Ids
+from holdfast.settings import Settings
 from holdfast.stores.memory import MemoryStore
 from holdfast.tasks import end_task
+from holdfast.wiring import make_store
 from tests.conftest import START_MS, Clock, Setup, needed
 from tests.contract.helpers import E1, on_sale, sold
 from tests.projections.chaos import EVENT, Chaos
@@ -211,3 +214,39 @@ async def test_what_is_set_wrongly_is_said_at_once(clock):
     with pytest.raises(SettingsError, match=r"no\.such\.option"):
         await follower.run()
     await follower.close()
+
+
+@on_kafka
+async def test_the_command_follows_a_topic_that_is_made_later(shop, clock, url, tmp_path):
+    await on_sale(shop)
+    await sold(shop)
+    facts = await shop.store.log(E1, 0, 100)
+    topic, file = f"later-{Ids().new()}", f"sqlite:///{tmp_path / 'shop.db'}"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast.cli", "projections", "follow"),
+        *("--from", url, "--topic", topic, "--store", file),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        assert b"Projecting" in await process.stdout.readline()
+        broker = KafkaBroker(url, topic, 3)
+        await broker.open()
+        await broker.close()
+        await publish(url, topic, facts)
+        store = make_store(Settings(store=file))
+        await store.open()
+
+        async def arrived() -> bool:
+            return await seqs(store) == {E1: 2}
+
+        await until(arrived)
+        await store.close()
+        process.terminate()
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

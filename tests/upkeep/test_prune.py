@@ -7,8 +7,10 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast
+from holdfast.brokers.memory import MemoryBroker
 from holdfast.domain.views import Document, Move
 from holdfast.errors import StoreUnavailable
+from holdfast.followers.relay import Relay
 from holdfast.followers.shards import KIND, Shards, Table, empty
 from holdfast.upkeep import prune
 from holdfast.upkeep.lease import LEASE_MS, Lease
@@ -128,6 +130,34 @@ async def test_a_member_that_renews_its_share_is_at_work(shop, clock):
     assert await pruner(shop).prune() == 0
     clock.advance(IDLE_MS + 1)
     assert await pruner(shop).prune() == 6
+
+
+async def test_nothing_that_a_relay_has_not_published_is_pruned(shop, clock):
+    """Everything but the last of it is old, and the relay is in the middle of it."""
+    clock.advance(1_000 * DAY_MS)
+    shards, broker = Shards(shop.store, "relay", "m1"), MemoryBroker()
+    relay = Relay(shop.store, broker, shards, batch_max=3)
+    await shards.renew()
+    pruned = 0
+    while await relay.round():
+        pruned += await pruner(shop).prune()
+        assert pruned == min(len(broker.messages), 9)
+    assert [message.seq for message in broker.messages] == [*range(1, 11)]
+    assert await left(shop) == [10]
+
+
+async def test_a_relay_that_comes_back_after_too_long_goes_on_with_what_is_left(
+    shop, clock, caplog
+):
+    relay = Relay(shop.store, broker := MemoryBroker(), shards := Shards(shop.store, "relay", "m"))
+    await shards.renew()
+    clock.advance(IDLE_MS + 1)
+    assert await pruner(shop).prune() == 6
+    await shards.renew()
+    while await relay.round():
+        pass
+    assert [message.seq for message in broker.messages] == [7, 8, 9, 10]
+    assert "facts 1 to 6 were pruned before they were published" in caplog.text
 
 
 async def test_one_that_was_not_at_work_for_too_long_needs_no_event_that_it_never_began(

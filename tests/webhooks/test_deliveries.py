@@ -445,3 +445,19 @@ async def test_without_aiohttp_it_is_said_what_to_install(world, monkeypatch):
     (entry,) = await world.store.log("gala", 0, 1)
     why = await redeliver(world.store, INTERNAL, id, message(entry))
     assert why == "webhooks need aiohttp: pip install 'holdfast[webhooks]'"
+
+
+async def test_it_can_be_stopped_at_any_moment(world, receiver):
+    """Whatever it is at just then: it ends, and another goes on."""
+    await world.event()
+    id = await world.subscribe()
+    for nth in range(30):
+        async with asyncio.timeout(5):
+            async with world.delivering() as delivering:
+                await world.facts("gala", 1)
+                for _ in range(nth * 5):
+                    await asyncio.sleep(0)
+                assert delivering.failed == 0
+    async with world.delivering():
+        await becomes(lambda: caught_up(world, id))
+    assert receiver.first("gala") == [*range(2, 32)]

@@ -43,6 +43,7 @@ def deliverer(url: str) -> Iterator["subprocess.Popen[bytes]"]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+                raise AssertionError("it did not stop when it was asked to") from None
 
 
 async def sold(url: str, receiver: Receiver) -> tuple[str, Holdfast]:

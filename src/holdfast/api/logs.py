@@ -93,7 +93,7 @@ class Mask:
 
     def __init__(self, settings: Settings) -> None:
         known = {settings.admin_key, settings.secret}
-        for url in (settings.store, settings.gate):
+        for url in (settings.store, settings.gate, settings.broker):
             password = _password(url)
             known |= {password, unquote(password)}
         long = sorted((each for each in known if len(each) >= SECRET_CHARS_MIN), key=len)

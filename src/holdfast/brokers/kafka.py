@@ -32,7 +32,7 @@ POLL_SECONDS = 0.05
 MESSAGE_BYTES_MAX = 64_000_000
 """The broker has a limit of its own, and tells: ours is only there because the client wants one."""
 
-HEADERS = {"content-type": CONTENT_TYPE}
+HEADERS: dict[str, str | bytes | None] = {"content-type": CONTENT_TYPE}
 REFUSED = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_MSG_SIZE,
@@ -67,6 +67,7 @@ class KafkaBroker:
             **(options or {}),
         }
         self._producer: Producer | None = None
+        self._closing = False
         # One thread: it is the producer's, and calls never overlap.
         self._thread = ThreadPoolExecutor(1, "kafka")
 
@@ -74,6 +75,7 @@ class KafkaBroker:
         await self._call(self._make_topics)
 
     async def close(self) -> None:
+        self._closing = True  # whoever waits for an answer in the thread waits no longer
         await self._call(self._throw_away)
         self._thread.shutdown(wait=False)
 
@@ -123,7 +125,7 @@ class KafkaBroker:
         ends = time.monotonic() + PUBLISH_SECONDS
         for nth, (key, body) in enumerate(bodies):
             self._produce(producer, topic, key, body, sent.delivery(nth))
-        while sent.unknown and time.monotonic() < ends:
+        while sent.unknown and time.monotonic() < ends and not self._closing:
             producer.poll(POLL_SECONDS)
         if sent.unknown or sent.failed is not None:
             self._throw_away()

@@ -14,6 +14,7 @@ from holdfast.cli import (
     dead_letters,
     demo,
     events,
+    followers,
     keys,
     log,
     orders,
@@ -50,6 +51,7 @@ app.command("migrate")(upkeep.migrate)
 app.command("check")(upkeep.check)
 app.command("repair")(upkeep.repair)
 app.command("relay")(relay.relay)
+app.add_typer(followers.app, name="followers")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(projections.app, name="projections")
 app.add_typer(webhooks.app, name="webhooks")

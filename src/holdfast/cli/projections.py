@@ -26,7 +26,7 @@ from holdfast.domain.stats import Stats
 from holdfast.ports import Store
 from holdfast.settings import Settings, load_settings
 from holdfast.stores import host_clock
-from holdfast.wiring import kafka_options, make_store
+from holdfast.wiring import kafka_options, make_broker, make_store
 
 app = typer.Typer(
     help="Show how a sale has gone, fold its log anew, or follow logs or Kafka all the while.\n\n"
@@ -90,9 +90,11 @@ def follow(
 
     Example: holdfast projections follow --from kafka://kafka:9092
     """
-    settings = load_settings({"store": store, "broker_topic": topic})
     if source != "log" and not source.startswith("kafka://"):
         raise Failed(f"--from must be log or kafka://host:port, not {source!r}")
+    broker = "none" if source == "log" else source
+    settings = load_settings({"store": store, "broker": broker, "broker_topic": topic})
+    make_broker(settings)  # what is wrong with its address, or missing, is said now
     if settings.store == "memory://":
         raise Failed("projections need a store that others have too, not memory://")
     asyncio.run(_follow(settings, source))
@@ -168,7 +170,7 @@ async def _follow(settings: Settings, source: str) -> None:
     for signaled in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signaled, stopping.set)
     async with _opened(settings) as store:
-        following = _from_log(store) if source == "log" else _from_kafka(store, settings, source)
+        following = _from_log(store) if source == "log" else _from_kafka(store, settings)
         async with following as work:
             say(f"Projecting {store.url} from {source}")
             sys.stdout.flush()
@@ -191,15 +193,14 @@ async def _from_log(store: Store) -> "AsyncIterator[asyncio.Task[None]]":
 
 
 @asynccontextmanager
-async def _from_kafka(
-    store: Store, settings: Settings, url: str
-) -> "AsyncIterator[asyncio.Task[None]]":
+async def _from_kafka(store: Store, settings: Settings) -> "AsyncIterator[asyncio.Task[None]]":
     from holdfast.followers.consumer import KafkaFollower
     from holdfast.followers.projections import Projections
     from holdfast.tasks import end_task
 
     options = kafka_options(settings)
-    follower = KafkaFollower(Projections(store), url, settings.broker_topic, options)
+    topic = settings.broker_topic
+    follower = KafkaFollower(Projections(store), settings.broker, topic, options)
     work = asyncio.create_task(follower.run())
     try:
         yield work

@@ -72,6 +72,8 @@ def relay(
     if settings.broker in ("none", "memory://"):
         raise Failed("a relay needs a broker: --broker kafka://host:port or nats://host:port")
     make_broker(settings)
+    if source == "wal":
+        make_wal(settings)  # what is wrong is said before anything is opened
     asyncio.run(_relay(settings, wal=source == "wal"))
     return 0
 

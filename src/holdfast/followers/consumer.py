@@ -25,6 +25,7 @@ GROUP = "holdfast-projections"
 BATCH_MAX = 1_000
 POLL_SECONDS = 0.5
 RETRY_SECONDS = 1.0
+LOOK_MS = 5_000
 
 log = logging.getLogger("holdfast.projections")
 
@@ -61,6 +62,8 @@ class KafkaFollower:
             # Whoever is new begins where the topic does; what it has no more is on the log.
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            # The relay may make the topic later.
+            "topic.metadata.refresh.interval.ms": LOOK_MS,
             "log.queue": False,
             "logger": log,
             **(options or {}),

@@ -239,15 +239,20 @@ class Deliveries:
             self._stumbled = False
             await asyncio.sleep(self._read_seconds)
             return
-        if self._waking is None or self._waking.done():
-            self._waking = asyncio.create_task(self._store.wake(self._read_seconds))
-        again = asyncio.create_task(self._again.wait())
-        await asyncio.wait({self._waking, again}, return_when=asyncio.FIRST_COMPLETED)
-        await end_task(again)
+        if self._waking is None:
+            self._waking = asyncio.create_task(self._wake())
+        await self._again.wait()
         self._again.clear()
-        if self._waking.done() and self._waking.exception() is not None:
+
+    async def _wake(self) -> None:
+        try:
+            await self._store.wake(self._read_seconds)
+        except Exception:
             # The next question to the store tells what is wrong with it.
             self._stumbled = True
+        finally:
+            self._waking = None
+            self._again.set()
 
     async def _round(self) -> None:
         if time.monotonic() - self._read_at >= self._read_seconds:
@@ -294,21 +299,27 @@ class Deliveries:
 
     async def _load(self, heads: Mapping[str, int]) -> None:
         """Where the cursors stand and what waits, of pairs that may have been another's so far."""
+        lines = [(line, set(line.busy)) for line in self._lines.values() if not line.loaded]
         documents, _ = await self._store.documents(KIND)
         retries = {each.id: _read_retry(each.body) for each in documents}
-        for line in [each for each in self._lines.values() if not each.loaded]:
-            cursors, _ = await self._store.cursors(line.webhook.follower)
-            # Of what is on its way just now, the delivery itself knows best.
-            kept = {event: line.cursors[event] for event in line.busy if event in line.cursors}
-            line.cursors = {each.event: each.seq for each in cursors} | kept
-            line.behind = {}
-            line.waiting = {
+        for line, busy in lines:
+            # A delivery that stumbles meanwhile says so again.
+            line.loaded = True
+            try:
+                cursors, _ = await self._store.cursors(line.webhook.follower)
+            except BaseException:
+                line.loaded = False
+                raise
+            # Of what was on its way just now, the delivery itself knows best.
+            known = {event: line.cursors[event] for event in busy if event in line.cursors}
+            line.cursors = {each.event: each.seq for each in cursors} | known
+            line.waiting = {event: line.waiting[event] for event in busy & line.waiting.keys()} | {
                 event: retry
-                for event in heads
+                for event in heads.keys() - busy
                 if (retry := retries.get(retry_id(line.webhook.id, event)))
                 and retry.seq > line.cursors.get(event, 0)
             }
-            line.loaded = True
+            line.behind = {}
             self._note_line(line, heads)
 
     def _note(self, heads: dict[str, int]) -> None:
@@ -340,7 +351,7 @@ class Deliveries:
             page = list(group)
             _warn_of_gap(line.webhook, event, after[event], page[0].seq)
             if any(line.webhook.wants(entry.type) for entry in page):
-                self._begin(line, event, page, fences[event])
+                self._begin(line, page, after[event], fences[event])
             else:
                 passed.append(Move(event, after[event], page[-1].seq, fences[event]))
         if passed:
@@ -391,15 +402,16 @@ class Deliveries:
 
     # One event's facts, one by one
 
-    def _begin(self, line: Line, event: str, page: Sequence[Entry], fence: int) -> None:
-        line.busy.add(event)
-        task = asyncio.create_task(self._deliver(line, event, page, fence))
+    def _begin(self, line: Line, page: Sequence[Entry], at: int, fence: int) -> None:
+        line.busy.add(page[0].event)
+        task = asyncio.create_task(self._deliver(line, page, at, fence))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, line: Line, event: str, page: Sequence[Entry], fence: int) -> None:
+    async def _deliver(self, line: Line, page: Sequence[Entry], at: int, fence: int) -> None:
+        event = page[0].event
         try:
-            await self._deliver_page(line, event, page, fence)
+            await self._deliver_page(line, page, at, fence)
             self._told = ""
         except HoldfastError as trouble:
             line.loaded = False
@@ -412,10 +424,9 @@ class Deliveries:
             if not self._stopping:
                 self._again.set()
 
-    async def _deliver_page(
-        self, line: Line, event: str, page: Sequence[Entry], fence: int
-    ) -> None:
-        at = done = line.cursors.get(event, 0)
+    async def _deliver_page(self, line: Line, page: Sequence[Entry], at: int, fence: int) -> None:
+        """The facts after `at`, where the cursor stands."""
+        event, done = page[0].event, at
         moved_at = time.monotonic()
         for entry in page:
             if line.webhook.wants(entry.type):

@@ -204,8 +204,17 @@ class Relay:
             self.state = "standing by"
             await self._source.open()
             self.state = "starting"
-        await self._broker.open()
         self._taken.clear()
+        await self._look()
+        await self._broker.open()
+
+    async def _look(self) -> None:
+        """How much waits is known also while the broker is away."""
+        await self._take_over()
+        self._heads = await self._store.heads()
+        if after := self._behind():
+            oldest = await self._store.tails(after, 1)
+            self._oldest_ms = min((entry.at_ms for entry in oldest), default=None)
 
     async def _turn(self) -> None:
         """Publishes what there is, and waits where there is nothing."""

@@ -23,8 +23,11 @@ from holdfast.ports import Store
 KIND = "shards"
 SHARDS = 64
 LEASE_MS: Millis = 5_000
-RENEW = 3
-"""So many times within a lease it is renewed: two may fail."""
+"""In which another has taken over what a dead member had."""
+KEPT = 0.75
+"""The part of it for which a membership lasts; in the rest the others notice."""
+RENEW = 5
+"""So many times within a lease everybody looks: two in a row may fail."""
 TRIES_MAX = 10
 """Others write the same document. One who loses so often tries again at his next renewal."""
 
@@ -43,7 +46,7 @@ class Table(msgspec.Struct):
     """When a member last said that it is there."""
 
 
-_read = msgspec.json.Decoder(Table).decode
+read_table = msgspec.json.Decoder(Table).decode
 
 
 def shard_of(key: str) -> int:
@@ -101,6 +104,7 @@ class Shards:
         self.follower = follower
         self.member = member
         self.lease_ms = lease_ms
+        self._kept_ms = round(lease_ms * KEPT)
         self._store = store
         self._clock = clock
         self._fences: dict[int, int] = {}
@@ -150,14 +154,14 @@ class Shards:
         for _ in range(TRIES_MAX):
             table, version, now = await self._table()
             self._told = now, self._clock()
-            table = renewed(table, self.member, now + self.lease_ms, now)
+            table = renewed(table, self.member, now + self._kept_ms, now)
             if await self._put(table, version + 1):
                 self._fences = {
                     nth: each.fence
                     for nth, each in enumerate(table.shards)
                     if each.owner == self.member
                 }
-                self._ends = began + self.lease_ms / 1000
+                self._ends = began + self._kept_ms / 1000
                 self._due = began + self.renew_seconds
                 return
             began = self._clock()
@@ -176,7 +180,7 @@ class Shards:
         documents, now = await self._store.documents(KIND, self.follower)
         if not documents:
             return empty(), 0, now
-        return _read(documents[0].body), documents[0].version, now
+        return read_table(documents[0].body), documents[0].version, now
 
     async def _put(self, table: Table, version: int) -> bool:
         body = msgspec.json.encode(table).decode()

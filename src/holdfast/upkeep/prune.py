@@ -11,13 +11,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Millis
 from holdfast.domain.views import Cursor
 from holdfast.errors import HoldfastError
-from holdfast.followers.shards import KIND, Table
+from holdfast.followers.shards import KIND, read_table
 from holdfast.ports import Store
 from holdfast.tasks import end_task
 from holdfast.upkeep.lease import Lease
@@ -33,8 +31,6 @@ DAY_MS = 24 * 3600 * 1000
 HOUR_MS = 3600 * 1000
 
 log = logging.getLogger("holdfast.upkeep")
-
-_read_table = msgspec.json.Decoder(Table).decode
 
 
 class Follower(NamedTuple):
@@ -146,7 +142,7 @@ class Pruner:
         tables, now = await self._store.documents(KIND)
         followers: list[Follower] = []
         for document in tables:
-            if now - _read_table(document.body).seen_ms > self._idle_ms:
+            if now - read_table(document.body).seen_ms > self._idle_ms:
                 continue
             crew = self._crews.get(document.id)
             followers += await crew() if crew else [Follower(document.id, _everything)]
