@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -25,7 +26,7 @@ AWAY = "nats://127.0.0.1:1"
 EVENT = {"id": "gala", "prices": {"floor": 4500}, "pools": [{"id": "floor", "capacity": 100}]}
 WAIT_SECONDS_MAX = 30.0
 
-BROKER = (pytest.mark.service, pytest.mark.slow, pytest.mark.xdist_group("brokers"))
+T = TypeVar("T")
 
 
 def clean() -> dict[str, str]:
@@ -157,7 +158,17 @@ def numbers(server: Nats, topic: str, count: int) -> list[int]:
     return [msgspec.json.decode(body)["sequence"] for body in bodies]
 
 
-def until(true: Callable[[], list[bytes]]) -> list[bytes]:
+def noted(seq: int) -> bool:
+    """Whether the relay has moved its cursor so far: who is stopped before repeats."""
+
+    async def cursors() -> list[int]:
+        async with Holdfast.open("sqlite:///shop.db", upkeep=False) as shop:
+            return [each.seq for each in (await shop.store.cursors("relay"))[0]]
+
+    return asyncio.run(cursors()) == [seq]
+
+
+def until(true: Callable[[], T]) -> T:
     ends = time.monotonic() + WAIT_SECONDS_MAX
     while not (found := true()) and time.monotonic() < ends:
         time.sleep(0.05)
@@ -170,34 +181,42 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-class TestRunning:
-    pytestmark = BROKER
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.xdist_group("brokers")
+def test_it_publishes_everything_and_the_next_one_goes_on_where_it_stopped(folder):
+    server = needed(lambda: running(Nats))
+    sell(6)
+    with relaying(folder, server.url, "cli") as relay:
+        assert numbers(server, "cli", 7) == list(range(1, 8))
+        sell(3)
+        assert numbers(server, "cli", 10) == list(range(1, 11))
+        assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 10"]
+        assert relay.complaints == ""
+    sell(2)
+    with relaying(folder, server.url, "cli") as relay:
+        assert numbers(server, "cli", 12) == list(range(1, 13))
+        assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 2"]
 
-    def test_it_publishes_everything_and_the_next_one_goes_on_where_it_stopped(self, folder):
-        server = needed(lambda: running(Nats))
-        sell(6)
-        with relaying(folder, server.url, "cli") as relay:
-            assert numbers(server, "cli", 7) == list(range(1, 8))
-            sell(3)
-            assert numbers(server, "cli", 10) == list(range(1, 11))
-            assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 10"]
-            assert relay.complaints == ""
-        sell(2)
-        with relaying(folder, server.url, "cli") as relay:
-            assert numbers(server, "cli", 12) == list(range(1, 13))
-            assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 2"]
 
-    def test_a_broker_that_is_away_is_waited_for(self, folder):
-        sell(4)
-        with needed_server(Nats) as server:
-            server.stop()
-            with relaying(folder, server.url, "away") as relay:
-                assert "the relay goes on trying" in relay.complaints
-                server.start()
-                assert numbers(server, "away", 5) == list(range(1, 6))
-                assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 5"]
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.xdist_group("brokers")
+def test_a_broker_that_is_away_is_waited_for(folder):
+    sell(4)
+    with needed_server(Nats) as server:
+        server.stop()
+        with relaying(folder, server.url, "away") as relay:
+            assert "the relay goes on trying" in relay.complaints
+            server.start()
+            assert numbers(server, "away", 5) == list(range(1, 6))
+            assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 5"]
 
-    def test_one_whose_broker_never_came_stops_as_quickly(self, folder):
-        sell(1)
-        with relaying(folder, AWAY, "never") as relay:
-            assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 0"]
+
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.xdist_group("brokers")
+def test_one_whose_broker_never_came_stops_as_quickly(folder):
+    sell(1)
+    with relaying(folder, AWAY, "never") as relay:
+        assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 0"]

@@ -39,7 +39,7 @@ from holdfast.domain.outcomes import (
     Released,
 )
 from holdfast.engine import Holdfast
-from holdfast.followers.relay import Relay
+from holdfast.followers.crew import Crew
 from holdfast.tasks import end_task
 
 WRITE_SECONDS = 1.0
@@ -66,6 +66,9 @@ RELAY_UP = "holdfast_relay_up"
 RELAY_SHARDS = "holdfast_relay_shards"
 PUBLISHED = "holdfast_relay_published_total"
 UNPUBLISHED = "holdfast_relay_refused_total"
+DELIVERIES = "holdfast_webhook_deliveries_total"
+FAILING = "holdfast_webhooks_failing"
+IDLE = "holdfast_idle_cursors"
 
 log = logging.getLogger("holdfast.metrics")
 
@@ -109,6 +112,9 @@ METRICS: dict[str, Counter | Histogram | Gauge] = {
     RELAY_SHARDS: Gauge("Shards of events that are relayed here."),
     PUBLISHED: Counter("Facts that the broker has taken."),
     UNPUBLISHED: Counter("Facts that the broker refused for good."),
+    DELIVERIES: Counter("What became of deliveries to webhooks.", ("outcome",)),
+    FAILING: Gauge("Webhooks that have failed since their last success.", max),
+    IDLE: Gauge("Cursors that have stood still too long: facts are kept for them no longer."),
 }
 
 
@@ -148,12 +154,12 @@ class Metrics:
         shop: Holdfast,
         in_hand: Callable[[], int] = int,
         lags: Callable[[], Mapping[str, int]] = dict,
-        relay: Relay | None = None,
+        crew: Crew | None = None,
     ) -> None:
         self._shop = shop
         self._in_hand = in_hand
         self._lags = lags
-        self._relay = relay
+        self._crew = crew
         self._routes: dict[str, Answered] = {}
         kinds = (Placed, Extended, Released, Paying, Confirmed, Cancelled)
         self._outcomes: dict[type[Outcome] | Reason, int] = dict.fromkeys((*kinds, *Reason), 0)
@@ -236,9 +242,8 @@ class Metrics:
         if (keeper := self._shop.keeper) is not None:
             yield (GATE_FAILURES, ()), [keeper.failures]
             yield (GATE_PASSED_BY, ()), [keeper.passed_by]
-        if self._relay is not None:
-            yield (PUBLISHED, ()), [self._relay.published]
-            yield (UNPUBLISHED, ()), [self._relay.refused]
+        if self._crew is not None:
+            yield from _counted_by(self._crew)
 
     def _standing(self) -> Iterator[tuple[Key, float]]:
         waiting = self._shop.waiting()
@@ -249,10 +254,27 @@ class Metrics:
             yield (GATE_UP, ()), float(keeper.state == "up")
         for follower, facts in self._lags().items():
             yield (LAG, (follower,)), facts
-        if self._relay is not None:
-            yield (RELAY_LAG, ()), self._relay.lag_seconds()
-            yield (RELAY_UP, ()), float(not self._relay.trouble)
-            yield (RELAY_SHARDS, ()), self._relay.shards
+        if self._crew is not None:
+            yield from _standing_by(self._crew)
+
+
+def _counted_by(crew: Crew) -> Iterator[tuple[Key, list[float]]]:
+    if (relay := crew.relay) is not None:
+        yield (PUBLISHED, ()), [relay.published]
+        yield (UNPUBLISHED, ()), [relay.refused]
+    sent = crew.deliveries
+    outcomes = {"delivered": sent.delivered, "failed": sent.failed, "dead": sent.dead}
+    for outcome, count in outcomes.items():
+        yield (DELIVERIES, (outcome,)), [count]
+
+
+def _standing_by(crew: Crew) -> Iterator[tuple[Key, float]]:
+    if (relay := crew.relay) is not None:
+        yield (RELAY_LAG, ()), relay.lag_seconds()
+        yield (RELAY_UP, ()), float(not relay.trouble)
+        yield (RELAY_SHARDS, ()), relay.shards
+    yield (FAILING, ()), crew.deliveries.failing()
+    yield (IDLE, ()), len(crew.pruner.idle)
 
 
 def _name(kind: type[Outcome]) -> str:

@@ -32,7 +32,7 @@ class Service:
         self.keys = Keys(shop.store)
         self.crew = Crew(shop, working=upkeep)
         self.projections = self.crew.projections
-        self.metrics = Metrics(shop, lambda: self.in_hand, self.lags, self.crew.relay)
+        self.metrics = Metrics(shop, lambda: self.in_hand, self.lags, self.crew)
         self.traces = make_traces(os.environ)
         shop.batched = self._batched
         self.limits = Limits(self.settings, shop.gate)

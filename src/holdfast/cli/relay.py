@@ -71,9 +71,11 @@ def relay(
         return 0
     if settings.broker in ("none", "memory://"):
         raise Failed("a relay needs a broker: --broker kafka://host:port or nats://host:port")
+    # What is set wrongly is said before anything is opened.
+    make_store(settings)
     make_broker(settings)
     if source == "wal":
-        make_wal(settings)  # what is wrong is said before anything is opened
+        make_wal(settings)
     asyncio.run(_relay(settings, wal=source == "wal"))
     return 0
 
