@@ -32,8 +32,9 @@ services: setup
 soak: setup services ## the tests that run for minutes
 	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)
 
-bench: setup ## measure this machine
-	@.venv/bin/holdfast bench $(ARGS)
+bench: setup services ## every figure, on private servers, and docs/benchmarks.md from that run
+	@$(PY) -m tests.brokered .venv/bin/holdfast bench --servers --rivals --save \
+		--write docs/benchmarks.md $(ARGS)
 
 COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-emit-find-links

@@ -1,9 +1,11 @@
 """The only file that names concrete adapters: from an address to the thing itself."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from zlib import crc32
 
 from holdfast.errors import SettingsError
 from holdfast.ports import Broker, Gate, Provider, Store
@@ -116,8 +118,10 @@ def make_wal(settings: Settings) -> "Wal":
     except ImportError:
         raise SettingsError("--from wal needs its driver: pip install 'holdfast[wal]'") from None
     # One slot for each follower: two that shared one would each get a part.
-    name = settings.relay_name.lower().replace(".", "_").replace("-", "_")
-    return Wal(settings.store, slot=f"holdfast_{name}"[:63])
+    name = re.sub("[^a-z0-9_]", "_", settings.relay_name)
+    if name != settings.relay_name or len(name) > 40:
+        name = f"{name[:40]}_{crc32(settings.relay_name.encode()):08x}"
+    return Wal(settings.store, slot=f"holdfast_{name}", publication=f"holdfast_{name}_log")
 
 
 STRIPE_SECONDS_MIN = 10.0

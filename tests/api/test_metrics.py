@@ -15,6 +15,7 @@ from holdfast import Holdfast
 from holdfast.api.metrics import METRICS, Metrics
 from holdfast.api.tallies import FOLDER, Tallies, Tally
 from holdfast.domain.outcomes import Reason, Refused
+from holdfast.followers.crew import Crew
 from tests.api.conftest import make_event
 from tests.api.serving import Served, serving
 
@@ -160,8 +161,9 @@ async def test_a_gate_is_up_or_passed_by():
 
 
 async def test_every_metric_is_exported_and_every_reason_from_the_start():
-    async with Holdfast.open("memory://", gate="memory://", policy="two-layer") as shop:
-        metrics = Metrics(shop, lags=lambda: {"live": 0})
+    settings = {"gate": "memory://", "policy": "two-layer", "broker": "memory://"}
+    async with Holdfast.open("memory://", **settings) as shop:
+        metrics = Metrics(shop, lags=lambda: {"live": 0}, crew=Crew(shop))
         metrics.outcome(Refused(Reason.SOLD_OUT))
         metrics.answered("GET /", 200, 0.001)
         seen = Scrape((await metrics.export()).decode())

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from holdfast.brokers.kafka import DEAD_LETTERS, KafkaBroker
 from holdfast.brokers.memory import MemoryBroker
@@ -18,7 +20,7 @@ from holdfast.ports import Broker
 from holdfast.settings import Settings
 from holdfast.wiring import make_broker
 from tests.brokers.reading import read_kafka, read_nats
-from tests.conftest import needed
+from tests.conftest import needed, needed_server
 from tests.servers import Kafka, Nats, Server, own_server, running
 
 EVENTS = ("e1", "e2", "e3")
@@ -219,3 +221,98 @@ async def test_wrong_options_for_kafka_get_one_line():
     with pytest.raises(SettingsError, match=r"no\.such"):
         await broker.open()
     await broker.close()
+
+
+@pytest.mark.service
+@pytest.mark.xdist_group("brokers")
+async def test_facts_that_kafka_refuses_together_are_no_poison():
+    """A request may be too large although each of its messages fits."""
+    server = needed(lambda: running(Kafka))
+    admin = AdminClient({"bootstrap.servers": server.url.removeprefix("kafka://")})
+    small = NewTopic("narrow", 1, config={"max.message.bytes": "20000"})
+    for made in admin.create_topics([small]).values():
+        made.result()
+    made = kafka_world("narrow", server)
+    await made.broker.open()
+    batch = [
+        Message("e1", seq, f"e1.{seq}", "hold.placed", incompressible("e1", seq, 2_000))
+        for seq in range(1, 31)
+    ]
+    batch[11] = Message("e1", 12, "e1.12", "hold.placed", incompressible("e1", 12, 50_000))
+    assert list(await made.broker.publish(batch)) == [11]
+    found = numbers(await made.read(29))["e1"]
+    assert list(dict.fromkeys(found)) == [n for n in range(1, 31) if n != 12]
+    await made.broker.close()
+
+
+def incompressible(event: str, seq: int, size: int) -> bytes:
+    data = os.urandom(size // 2).hex()
+    return msgspec.json.encode({"subject": event, "sequence": seq, "data": data})
+
+
+@pytest.mark.service
+@pytest.mark.xdist_group("brokers")
+async def test_a_queue_that_is_full_is_waited_for():
+    server = needed(lambda: running(Kafka))
+    options = {"queue.buffering.max.messages": "10"}
+    broker = KafkaBroker(server.url, "waiting", 3, options)
+    await broker.open()
+    assert await broker.publish(messages(range(1, 101))) == {}
+    await broker.close()
+
+
+@pytest.mark.service
+@pytest.mark.xdist_group("brokers")
+async def test_a_kafka_topic_that_was_deleted_is_made_again_when_it_is_opened():
+    server = needed(lambda: running(Kafka))
+    made = kafka_world("gone", server)
+    await made.broker.open()
+    await made.broker.publish(messages([1]))
+    admin = AdminClient({"bootstrap.servers": server.url.removeprefix("kafka://")})
+    for deleted in admin.delete_topics(["gone"]).values():
+        deleted.result()
+    await made.broker.close()
+    made = kafka_world("gone", server)
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await made.broker.open()
+                await made.broker.publish(messages([2]))
+                break
+            except BrokerDown:
+                await asyncio.sleep(0.1)
+    assert numbers(await made.read(3)) == every([2])
+    await made.broker.close()
+
+
+@pytest.mark.service
+@pytest.mark.xdist_group("brokers")
+@pytest.mark.parametrize("spare", [-10, 0, 10, 200])
+async def test_nats_refuses_by_itself_what_the_server_would_hang_up_on(spare):
+    """The server counts the headers too."""
+    server = needed(lambda: running(Nats))
+    made = nats_world(f"size{spare + 100}", server)
+    await made.broker.open()
+    limit = 1024 * 1024
+    large = Message("e1", 1, "e1.1", "hold.placed", b"x" * (limit - spare))
+    after = messages([2])[0]
+    refused = await made.broker.publish([large, after])
+    assert list(refused) == ([0] if spare < 200 else [])
+    assert len(await made.read(1 if refused else 2)) == (1 if refused else 2)
+    await made.broker.close()
+
+
+@pytest.mark.service
+async def test_nats_that_is_killed_is_noticed_at_once(monkeypatch):
+    monkeypatch.setattr("holdfast.brokers.nats.PUBLISH_SECONDS", 60.0)
+    with needed_server(Nats) as server:
+        made = nats_world("facts", server)
+        await made.broker.open()
+        server.freeze()
+        publishing = asyncio.create_task(made.broker.publish(messages([1])))
+        await asyncio.sleep(0)
+        server.kill()
+        async with asyncio.timeout(20):
+            with pytest.raises(BrokerDown):
+                await publishing
+        await made.broker.close()

@@ -232,6 +232,69 @@ async def test_a_batch_has_room_for_every_event_in_turns(shop):
     assert {each.event for each in list(sink.messages)[:6]} == {"e1", "e2", "e3", "e4", "e5"}
 
 
+async def test_a_broker_without_a_place_for_dead_letters_blocks_nothing(shop):
+    await sell(shop, "e1", 2)
+
+    class Placeless(Sink):
+        async def bury(self, message: Message, reason: str) -> None:
+            raise BrokerDown("no such topic")
+
+    sink = Placeless()
+    sink.poison = {"e1.2"}
+    await all_of_it(relay(shop, sink))
+    assert numbers(sink.messages) == {"e1": [1, 3, 4, 5]}
+    assert len(await DeadLetters(shop.store).all()) == 1
+
+
+async def test_large_facts_come_in_smaller_batches(shop, monkeypatch):
+    monkeypatch.setattr("holdfast.followers.relay.BATCH_BYTES_MAX", 2_000)
+    await sell(shop, "e1", 30)
+    sink = Sink()
+    await all_of_it(relay(shop, sink))
+    assert max(sink.batches[1:]) < sink.batches[0]
+    assert numbers(sink.messages) == await expected(shop)
+
+
+async def test_a_renewal_that_fails_strangely_is_tried_again(shop):
+    sink = Sink()
+    follower = Relay(shop.store, sink, Shards(shop.store, "relay", "a", 500), poll_seconds=0.02)
+    renew, failures = follower._shards.renew, iter([1, 2])
+
+    async def stumbling() -> None:
+        if next(failures, None):
+            raise RuntimeError("something nobody thought of")
+        await renew()
+
+    follower._shards.renew = stumbling  # type: ignore[method-assign]  # a fault to inject
+    follower.start()
+    try:
+        await until(lambda: "nobody thought of" in follower.trouble)
+        await sell(shop, "e1", 1)
+        await until(lambda: len(sink.messages) == 3)
+        await until(lambda: not follower.trouble)
+    finally:
+        await follower.stop()
+
+
+async def test_one_that_is_stopped_finishes_its_batch(shop):
+    """What was published and not noted would be published again."""
+    await sell(shop, "e1", 3)
+
+    class Slow(Sink):
+        async def publish(self, messages: Sequence[Message]) -> dict[int, str]:
+            done = await super().publish(messages)
+            await asyncio.sleep(0.2)
+            return done
+
+    sink = Slow()
+    follower = relay(shop, sink, poll_seconds=0.02)
+    follower.start()
+    await until(lambda: sink.messages)
+    await follower.stop()
+    cursors, _ = await shop.store.cursors("relay")
+    assert [each.seq for each in cursors] == [len(sink.messages)]
+
+
 async def test_it_runs_by_itself_until_it_is_stopped_and_survives_a_broker_that_is_away(shop):
     sink = Sink()
     follower = relay(shop, sink, poll_seconds=0.02)

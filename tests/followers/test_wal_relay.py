@@ -1,6 +1,7 @@
 """The relay from PostgreSQL's write-ahead log: what is new comes by itself, what was there before
 is read from the log, and one process at a time has the slot."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from holdfast.brokers.memory import MemoryBroker
 from holdfast.engine import Holdfast
 from holdfast.followers.relay import Relay
-from holdfast.followers.shards import Shards
+from holdfast.followers.shards import SHARDS, Shards, read_table
 from holdfast.settings import Settings
 from holdfast.wiring import make_store, make_wal
 from tests.conftest import needed_server
@@ -118,3 +119,58 @@ async def test_the_control_without_the_log_what_was_there_before_would_never_arr
         assert told[0] == 4
     finally:
         await wal.close()
+
+
+async def test_one_that_only_waits_takes_no_events_from_the_one_that_works(shop, server):
+    sink = Sink()
+    async with relaying(server.url, sink, "a") as working:
+        await until(lambda: working.state == "running" and working.shards == SHARDS)
+        async with relaying(server.url, Sink(), "b") as waiting:
+            await until(lambda: waiting.state == "standing by" and waiting.trouble)
+            documents, _ = await shop.store.documents("shards", "relay")
+            assert list(read_table(documents[0].body).members) == ["a"]
+            await working._shards.renew()
+            assert working.shards == SHARDS
+            assert not waiting.shards
+
+
+async def test_a_sink_that_is_slower_than_the_sale_still_reads_from_the_write_ahead_log(
+    shop, server
+):
+    """What is there when it begins has an end; what comes later comes from the source."""
+
+    class Slow(Sink):
+        async def publish(self, messages):
+            await asyncio.sleep(0.05)
+            return await super().publish(messages)
+
+    sink = Slow()
+    selling = asyncio.create_task(sell(shop, "w8", 150))
+    async with relaying(server.url, sink) as relay:
+        rounds = 0
+        original = relay.round
+
+        async def counted() -> int:
+            nonlocal rounds
+            rounds += 1
+            return await original()
+
+        relay.round = counted  # type: ignore[method-assign]  # to count
+        await until(lambda: relay.state == "running")
+        before = rounds
+        await selling
+        await until_arrived(shop, sink)
+        assert rounds - before <= 3
+    assert len(sink.messages) == len(once(sink.messages))
+
+
+async def test_two_names_share_nothing_so_that_one_can_be_dropped(shop, server):
+    other = Settings(store=server.url, relay_name="other.one")
+    sink = Sink()
+    async with relaying(server.url, sink):
+        wal = make_wal(other)
+        await wal.open()
+        await wal.close()
+        await wal.drop()
+        await sell(shop, "w9", 2)
+        await until_arrived(shop, sink)

@@ -32,15 +32,18 @@ POLL_SECONDS = 0.05
 MESSAGE_BYTES_MAX = 64_000_000
 """The broker has a limit of its own, and tells: ours is only there because the client wants one."""
 
+LOG_LEVEL = 3
+"""Errors: it warns, at every start, of an option that is called experimental."""
 HEADERS: dict[str, str | bytes | None] = {"content-type": CONTENT_TYPE}
 REFUSED = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_MSG_SIZE,
     KafkaError.INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD,
     KafkaError.INVALID_TIMESTAMP,
     KafkaError.POLICY_VIOLATION,
 }
-"""What is wrong with the message itself: it would be refused again."""
+"""What is wrong with a message, or with one of those that were sent along with it."""
 MISUSED = {
     KafkaError._INVALID_ARG,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -64,6 +67,7 @@ class KafkaBroker:
             "client.id": "holdfast",
             "log.queue": False,
             "logger": log,
+            "log_level": LOG_LEVEL,
             **(options or {}),
         }
         self._producer: Producer | None = None
@@ -119,35 +123,69 @@ class KafkaBroker:
                     raise
 
     def _publish(self, topic: str, bodies: list[tuple[str, bytes]]) -> dict[int, str]:
-        """Which were refused, and why."""
+        """Which were refused, and why. Kafka refuses a whole request for one message, or because
+        it is too large as a whole: only what is refused alone is refused."""
+        try:
+            refused = self._send(topic, bodies)
+            if not refused or len(bodies) == 1:
+                return refused
+            self._throw_away()
+            return self._one_by_one(topic, bodies)
+        except BaseException:
+            self._throw_away()
+            raise
+
+    def _one_by_one(self, topic: str, bodies: list[tuple[str, bytes]]) -> dict[int, str]:
+        refused: dict[int, str] = {}
+        for nth, body in enumerate(bodies):
+            for why in self._send(topic, [body]).values():
+                self._throw_away()  # it sends nothing after a gap
+                refused[nth] = why
+        return refused
+
+    def _send(self, topic: str, bodies: list[tuple[str, bytes]]) -> dict[int, str]:
         producer = self._current()
         sent = _Sent(len(bodies))
         ends = time.monotonic() + PUBLISH_SECONDS
         for nth, (key, body) in enumerate(bodies):
-            self._produce(producer, topic, key, body, sent.delivery(nth))
-        while sent.unknown and time.monotonic() < ends and not self._closing:
-            producer.poll(POLL_SECONDS)
-        if sent.unknown or sent.failed is not None:
-            self._throw_away()
-            why = sent.failed.str() if sent.failed is not None else "no answer in time"
-            raise BrokerDown(f"{self.url}: {why}")
+            while not self._produce(producer, topic, key, body, sent.delivery(nth)):
+                self._poll(producer, ends)
+        while sent.unknown:
+            self._poll(producer, ends)
+        if sent.failed is not None and not sent.refused:
+            raise BrokerDown(f"{self.url}: {sent.failed.str()}")
         return sent.refused
 
-    def _produce(self, producer: Producer, topic: str, key: str, body: bytes, told: Any) -> None:
+    def _poll(self, producer: Producer, ends: float) -> None:
+        try:
+            producer.poll(POLL_SECONDS)
+        except KafkaException as trouble:
+            if not trouble.args[0].fatal():
+                raise
+            # It will send nothing more: what it has in hand comes back, each with its error.
+            producer.purge()
+        if time.monotonic() > ends or self._closing:
+            raise BrokerDown(f"{self.url}: no answer in time")
+
+    def _produce(self, producer: Producer, topic: str, key: str, body: bytes, told: Any) -> bool:
+        """False while there is no room for it."""
         try:
             producer.produce(topic, body, key, on_delivery=told, headers=HEADERS)
+        except BufferError:
+            return False
         except KafkaException as trouble:
             # What is too large already here goes the way of what the broker refuses.
             told(trouble.args[0], None)
-        except BufferError:
-            producer.poll(POLL_SECONDS)
-            producer.produce(topic, body, key, on_delivery=told, headers=HEADERS)
+        return True
 
     def _current(self) -> Producer:
         if self._producer is None:
             self._producer = Producer(
                 {
                     "enable.idempotence": True,
+                    # After one that was not taken it takes none either: else a later fact would
+                    # arrive before an earlier one.
+                    "enable.gapless.guarantee": True,
                     "acks": "all",
                     "message.timeout.ms": 0,
                     "message.max.bytes": MESSAGE_BYTES_MAX,
@@ -175,9 +213,7 @@ class _Sent:
         self.refused: dict[int, str] = {}
         self.failed: KafkaError | None = None
 
-    def delivery(
-        self, nth: int
-    ) -> Any:  # called by the client with an error, if any, and a message
+    def delivery(self, nth: int) -> Any:  # what the client calls: an error or None, the message
         def told(error: KafkaError | None, _: Delivered | None) -> None:
             self.unknown -= 1
             if error is None:

@@ -15,7 +15,7 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
-from nats.errors import MaxPayloadError, NoRespondersError
+from nats.errors import NoRespondersError
 from nats.js import JetStreamContext
 from nats.js.api import StorageType, StreamConfig
 from nats.js.errors import APIError, NotFoundError
@@ -24,6 +24,7 @@ from holdfast.brokers.letters import dead_letter
 from holdfast.domain.cloudevents import CONTENT_TYPE, Message
 from holdfast.errors import BrokerDown, SettingsError
 from holdfast.stores.addresses import without_secrets
+from holdfast.tasks import end_task
 
 FACTS = "facts"
 DEAD_LETTERS = "dead-letters"
@@ -32,8 +33,8 @@ PUBLISH_SECONDS = 10.0
 DUPLICATE_SECONDS = 120
 AT_ONCE_MAX = 256
 """Events whose messages are on their way at the same time."""
-TOO_LARGE = (10054, 10067)
-"""What JetStream calls a message that is larger than the stream takes."""
+TOO_LARGE = 10054
+"""What JetStream says of a message that is larger than the stream takes."""
 
 log = logging.getLogger("holdfast.nats")
 
@@ -45,6 +46,7 @@ class NatsBroker:
         self._topic = topic
         self._line: Client | None = None
         self._stream: JetStreamContext | None = None
+        self._lost = asyncio.Event()
 
     async def open(self) -> None:
         await self._connected()
@@ -70,14 +72,26 @@ class NatsBroker:
                     if why is not None:
                         refused[nth] = why
 
-        done = await asyncio.gather(
-            *(publish_event(numbers) for numbers in events.values()), return_exceptions=True
-        )
-        for trouble in done:
-            if isinstance(trouble, BaseException):
-                await self.close()  # the next one begins with a connection of its own
-                raise trouble
+        sending = [asyncio.create_task(publish_event(numbers)) for numbers in events.values()]
+        try:
+            await self._unless_lost(asyncio.gather(*sending))
+        except BaseException:
+            for each in sending:
+                await end_task(each)
+            await self.close()  # the next one begins with a connection of its own
+            raise
         return refused
+
+    async def _unless_lost(self, sending: "asyncio.Future[Any]") -> None:
+        """An answer that is waited for never comes once the connection is gone."""
+        lost = asyncio.ensure_future(self._lost.wait())
+        try:
+            await asyncio.wait([sending, lost], return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                raise BrokerDown(f"{self.url}: the connection was lost")
+            await sending
+        finally:
+            lost.cancel()
 
     async def bury(self, message: Message, reason: str) -> None:
         stream = await self._connected()
@@ -92,12 +106,13 @@ class NatsBroker:
         subject = f"{self._topic}.{kind}.{message.event}"
         id = message.id if kind == FACTS else f"{kind}:{message.id}"
         headers = {"Nats-Msg-Id": id, "Content-Type": CONTENT_TYPE}
+        if self._line is not None and _size(headers, body) > self._line.max_payload:
+            # The client itself counts no headers, and the server would drop the connection.
+            return f"NATS refused it: more than {self._line.max_payload:,} bytes"
         try:
             await stream.publish(subject, body, timeout=PUBLISH_SECONDS, headers=headers)
-        except MaxPayloadError as cause:
-            return f"NATS refused it: {cause}"
         except APIError as cause:
-            if cause.err_code in TOO_LARGE:
+            if cause.err_code == TOO_LARGE:
                 return f"NATS refused it: {cause.description}"
             raise BrokerDown(f"{self.url}: {cause.description}") from cause
         except (NatsError, OSError, TimeoutError) as cause:
@@ -108,6 +123,11 @@ class NatsBroker:
         if self._stream is not None and self._line is not None and self._line.is_connected:
             return self._stream
         await self.close()
+        lost = self._lost = asyncio.Event()
+
+        async def disconnected() -> None:
+            lost.set()
+
         try:
             # No reconnecting behind our back: what was on its way is published again, by us.
             self._line = await nats.connect(
@@ -118,6 +138,7 @@ class NatsBroker:
                 reconnect_time_wait=0.1,
                 connect_timeout=OPEN_SECONDS,
                 error_cb=_told,
+                disconnected_cb=disconnected,
             )
             self._stream = self._line.jetstream()
             await self._make_stream(self._stream)
@@ -142,6 +163,12 @@ class NatsBroker:
                     duplicate_window=DUPLICATE_SECONDS,
                 )
             )
+
+
+def _size(headers: dict[str, str], body: bytes) -> int:
+    """As the server counts it: with a line for each header, one before and one after them."""
+    lines = sum(len(name) + len(value) + 4 for name, value in headers.items())
+    return len("NATS/1.0\r\n\r\n") + lines + len(body)
 
 
 async def _told(trouble: Exception) -> None:

@@ -25,7 +25,8 @@ from holdfast.cli import (
     upkeep,
     webhooks,
 )
-from holdfast.cli.bench import bench
+from holdfast.cli.bench import BenchCommand, bench
+from holdfast.cli.lab import lab
 from holdfast.cli.sandbox import sandbox
 from holdfast.cli.shared import REFUSED, WRONG_VALUE, Failed, complain, hush_stdout, prepare_streams
 from holdfast.errors import HoldfastError
@@ -55,7 +56,8 @@ app.add_typer(followers.app, name="followers")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(projections.app, name="projections")
 app.add_typer(webhooks.app, name="webhooks")
-app.command("bench")(bench)
+app.command("bench", cls=BenchCommand)(bench)
+app.command("lab")(lab)
 app.command("sandbox")(sandbox)
 
 

@@ -1,13 +1,14 @@
 """holdfast dead-letters: facts that a broker or a receiver would not take."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 import typer
 
-from holdfast.cli.relay import BrokerOption, TopicOption
+from holdfast.cli.relay import BrokerOption, NameOption, TopicOption
 from holdfast.cli.shared import (
     REFUSED,
     Failed,
@@ -20,11 +21,12 @@ from holdfast.cli.shared import (
 from holdfast.domain.model import instant
 from holdfast.errors import BrokerDown
 from holdfast.followers.dead_letters import DeadLetter, DeadLetters
-from holdfast.ports import Store
+from holdfast.ports import Broker, Store
 from holdfast.settings import Settings, load_settings
 from holdfast.wiring import make_broker, make_store
 
 WEBHOOK = "webhook:"
+PRUNED = "the fact was pruned from the log: it can only be dropped"
 
 app = typer.Typer(
     help="Facts that a broker or a receiver would not take: list, retry, drop.",
@@ -65,6 +67,7 @@ def retry_letters(
     store: StoreOption = None,
     broker: BrokerOption = None,
     topic: TopicOption = None,
+    name: NameOption = None,
 ) -> int:
     """Publish facts again, to those who would not take them. What is taken now is gone from here.
 
@@ -72,7 +75,7 @@ def retry_letters(
 
     Example: holdfast dead-letters retry --all --broker kafka://kafka:9092
     """
-    given = {"store": store, "broker": broker, "broker_topic": topic}
+    given = {"store": store, "broker": broker, "broker_topic": topic, "relay_name": name}
     return asyncio.run(_retry(load_settings(given), _named(ids, every)))
 
 
@@ -121,39 +124,58 @@ async def _retry(settings: Settings, ids: list[str] | None) -> int:
     await store.open()
     try:
         letters = await _chosen(store, ids)
-        left = 0
-        for letter in letters:
-            why = await _again(store, settings, letter)
-            left += why is not None
-            if why is None:
-                await DeadLetters(store).drop(letter)
-            say(f"{letter.id}: {why or 'taken'}", "red" if why else "green")
         if not letters:
             say("No dead letters.")
+        async with contextlib.AsyncExitStack() as stack:
+            again = Again(store, settings, stack)
+            left = 0
+            for letter in letters:
+                why = await again.send(letter)
+                left += why is not None
+                if why is None:
+                    await DeadLetters(store).drop(letter)
+                say(f"{letter.id}: {why or 'taken'}", "red" if why else "green")
         return REFUSED if left else 0
     finally:
         await store.close()
 
 
-async def _again(store: Store, settings: Settings, letter: DeadLetter) -> str | None:
-    """None when it was taken, else why not."""
-    message = await DeadLetters(store).message(letter)
-    if message is None:
-        return "the fact was pruned from the log: it can only be dropped"
-    if letter.follower.startswith(WEBHOOK):
-        from holdfast.followers.deliveries import redeliver
+class Again:
+    """Sends letters to those who would not take them, and to nobody else."""
 
-        return await redeliver(store, settings, letter.follower.removeprefix(WEBHOOK), message)
-    broker = make_broker(settings)
-    if broker is None or settings.broker == "memory://":
-        raise Failed("to publish it again a broker is needed: --broker kafka://host:port")
-    try:
-        await broker.open()
-        return (await broker.publish([message])).get(0)
-    except BrokerDown as trouble:
-        return str(trouble)
-    finally:
-        await broker.close()
+    def __init__(self, store: Store, settings: Settings, stack: contextlib.AsyncExitStack) -> None:
+        self._store = store
+        self._settings = settings
+        self._stack = stack
+        self._broker: Broker | None = None
+
+    async def send(self, letter: DeadLetter) -> str | None:
+        """None when it was taken, else why not."""
+        if letter.follower.startswith(WEBHOOK):
+            from holdfast.followers.deliveries import redeliver
+
+            message = await DeadLetters(self._store).message(letter)
+            id = letter.follower.removeprefix(WEBHOOK)
+            return await redeliver(self._store, self._settings, id, message) if message else PRUNED
+        if letter.follower != self._settings.relay_name:
+            return f"it is of the relay {letter.follower}: say --name {letter.follower}"
+        message = await DeadLetters(self._store).message(letter)
+        if message is None:
+            return PRUNED
+        try:
+            return (await (await self._opened()).publish([message])).get(0)
+        except BrokerDown as trouble:
+            return str(trouble)
+
+    async def _opened(self) -> Broker:
+        if self._broker is None:
+            broker = make_broker(self._settings)
+            if broker is None or self._settings.broker == "memory://":
+                raise Failed("to publish it again a broker is needed: --broker kafka://host:port")
+            self._stack.push_async_callback(broker.close)
+            await broker.open()
+            self._broker = broker
+        return self._broker
 
 
 async def _drop(settings: Settings, ids: list[str] | None) -> int:

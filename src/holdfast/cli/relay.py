@@ -25,19 +25,22 @@ TopicOption = Annotated[
     str | None,
     typer.Option("--topic", metavar="NAME", help="Kafka's topic, NATS' subject. Else holdfast."),
 ]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="Whose cursors are used: a relay under a new name publishes everything from the "
+        "beginning. Else relay.",
+    ),
+]
 
 
 def relay(
     store: StoreOption = None,
     broker: BrokerOption = None,
     topic: TopicOption = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Whose cursors are used; a new name publishes everything from the beginning.",
-        ),
-    ] = None,
+    name: NameOption = None,
     source: Annotated[
         str,
         typer.Option(

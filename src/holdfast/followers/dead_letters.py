@@ -15,6 +15,8 @@ from holdfast.ports import Store
 
 KIND = "dead-letter"
 LETTERS_MAX = 10_000
+"""Of one follower."""
+COUNTED_FOR = 200
 BODY_BYTES_MAX = 60_000
 REASON_CHARS_MAX = 500
 
@@ -42,6 +44,8 @@ _read = msgspec.json.Decoder(DeadLetter).decode
 class DeadLetters:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._room: dict[str, int] = {}
+        """How many more each follower may add before all are counted again."""
 
     async def add(self, follower: str, message: Message, reason: str) -> None:
         """Returns when it is there durably. Again changes nothing."""
@@ -49,16 +53,25 @@ class DeadLetters:
         there, now = await self._store.documents(KIND, id)
         if there:
             return
-        if len((await self._store.documents(KIND))[0]) >= LETTERS_MAX:
-            raise TooManyLetters(
-                f"{LETTERS_MAX:,} dead letters are waiting: holdfast dead-letters shows them"
-            )
+        await self._make_room(follower)
         fact = message.body.decode() if len(message.body) <= BODY_BYTES_MAX else ""
         letter = DeadLetter(
             *(id, follower, message.event, message.seq, message.type),
             *(reason[:REASON_CHARS_MAX], now, fact),
         )
         await self._store.put(Document(KIND, id, 1, msgspec.json.encode(letter).decode()))
+
+    async def _make_room(self, follower: str) -> None:
+        """Counting means reading them all, so it is done once for many."""
+        if self._room.get(follower, 0) <= 0:
+            letters = [each for each in await self.all() if each.follower == follower]
+            if len(letters) >= LETTERS_MAX:
+                raise TooManyLetters(
+                    f"{LETTERS_MAX:,} dead letters of {follower} are waiting: "
+                    "holdfast dead-letters shows them"
+                )
+            self._room[follower] = min(COUNTED_FOR, LETTERS_MAX - len(letters))
+        self._room[follower] -= 1
 
     async def all(self) -> list[DeadLetter]:
         documents, _ = await self._store.documents(KIND)

@@ -17,8 +17,8 @@ from typing import Protocol
 
 from holdfast.domain.cloudevents import Message, message
 from holdfast.domain.facts import Entry
-from holdfast.domain.views import Move
-from holdfast.errors import BrokerDown, HoldfastError
+from holdfast.domain.views import Cursor, Move
+from holdfast.errors import BrokerDown, HoldfastError, StoreBusy
 from holdfast.followers.dead_letters import DeadLetters
 from holdfast.followers.shards import Shards, shard_of
 from holdfast.ids import Ids
@@ -30,8 +30,14 @@ from holdfast.wiring import make_broker
 BATCH_MAX = 1_000
 POLL_SECONDS = 0.25
 """A wake-up may be missed."""
+BATCH_MIN = 50
+"""With which it begins: facts may be large, and how large is known only when they are there."""
+BATCH_BYTES_MAX = 8_000_000
+"""About: a batch that had more is followed by a smaller one."""
 RETRY_SECONDS = 0.2
 RETRY_SECONDS_MAX = 10.0
+STAND_BY_SECONDS = 0.5
+STOP_SECONDS = 2.0
 CLAIMS_MAX = 500
 
 log = logging.getLogger("holdfast.relay")
@@ -94,24 +100,29 @@ class Relay:
         self._broker = broker
         self._shards = shards
         self._batch_max = batch_max
+        self._room = min(BATCH_MIN, batch_max)
+        """Facts that the next batch may have."""
         self._poll_seconds = poll_seconds
         self._wake = wake
         self._source = source
+        self._joined = source is None
+        """Whether it takes part in the division of the events: not before it has the source."""
         self._letters = DeadLetters(store)
         self._taken: dict[int, int] = {}
         """Shards whose cursors were read, and under which fence they were claimed."""
         self._at: dict[str, int] = {}
         """How far it has come with each event of those shards."""
         self._heads: dict[str, int] = {}
-        self._caught_up = False
-        """Whether all that is on the log was published since shards became ours: from here on a
-        source tells everything."""
+        self._owed: dict[str, int] = {}
+        """Up to where the log itself has to be read: what comes later, a source tells."""
         self._begun = ""
         """The event that a batch began with last: the next begins with the one after it."""
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
         self.state = "starting"
         """starting, running, retrying, or standing by: another has the source."""
-        self.trouble = ""
+        self._trouble = ""
+        self._unrenewed = ""
         self.published = 0
         self.refused = 0
         self.repeated = 0
@@ -128,6 +139,11 @@ class Relay:
     def shards(self) -> int:
         return len(self._shards.mine)
 
+    @property
+    def trouble(self) -> str:
+        """Why facts are not published; empty when all is well."""
+        return self._trouble or self._unrenewed
+
     def lags(self) -> dict[str, int]:
         """Of each event that is ours: facts on its log that were not published yet."""
         return {
@@ -138,7 +154,7 @@ class Relay:
 
     def lag_seconds(self) -> float:
         """The age of the oldest fact that is known and not published yet."""
-        if self._oldest_ms is None:
+        if self._oldest_ms is None or not self._taken:
             return 0.0
         return max(0.0, (self._shards.now_ms() - self._oldest_ms) / 1000)
 
@@ -148,65 +164,87 @@ class Relay:
         self._tasks = [asyncio.create_task(self._renew()), asyncio.create_task(self._run())]
 
     async def stop(self) -> None:
-        """Finishes nothing: what was published and not noted is published again, by the next."""
-        for task in reversed(self._tasks):
-            await end_task(task)
-        self._tasks = []
+        """Finishes what it has in hand, if that does not take long: what was published and not
+        noted is published again, by the next."""
+        self._stopping.set()
+        if self._tasks:
+            await asyncio.wait(self._tasks[1:], timeout=STOP_SECONDS)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._broker.close)
+            if self._source is not None:
+                stack.push_async_callback(self._source.close)
+            stack.push_async_callback(self._leave)
+            for task in self._tasks:
+                stack.push_async_callback(end_task, task)
+            self._tasks = []
+
+    async def _leave(self) -> None:
         with contextlib.suppress(HoldfastError):
             await self._shards.leave()
-        if self._source is not None:
-            with contextlib.suppress(HoldfastError):
-                await self._source.close()
-        await self._broker.close()
 
     async def _renew(self) -> None:
         """Beside the rounds, for a broker may take longer than a lease lasts."""
         while True:
             try:
-                if self._source is None or self.state != "standing by":
+                if self._joined:
                     await self._shards.renew()
-            except HoldfastError as trouble:
-                log.warning("the relay's share was not renewed: %s", trouble)
+                self._unrenewed = ""
+            except Exception as trouble:  # whatever it is, the next time may go better
+                self._unrenewed = f"the relay's share was not renewed: {trouble}"
+                log.warning("%s", self._unrenewed)
             await asyncio.sleep(self._shards.renew_seconds)
 
     async def _run(self) -> None:
         pause = RETRY_SECONDS
         opened = False
-        while True:
+        while not self._stopping.is_set():
             try:
                 if not opened:
                     await self._open()
                     opened = True
-                await self._turn()
-                self._say("running")
-                pause = RETRY_SECONDS
-            except (HoldfastError, OSError) as trouble:
-                opened = opened and isinstance(trouble, BrokerDown) and self._source is None
-                self._say("retrying" if self.state != "standing by" else self.state, str(trouble))
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, RETRY_SECONDS_MAX)
-            except Exception:
-                log.exception("the relay stumbled, and begins again")
-                opened = False
-                await asyncio.sleep(pause)
+                if await self._turn():
+                    self._say("running")
+                    pause = RETRY_SECONDS
+            except Exception as trouble:  # the relay goes on, whatever it is
+                # What was too much may have been what is wrong.
+                opened, self._room = False, max(1, self._room // 2)
+                if not isinstance(trouble, HoldfastError | OSError):
+                    log.exception("the relay stumbled, and begins again")
+                self._say(self.state if self.state == "standing by" else "retrying", str(trouble))
+                await self._pause(STAND_BY_SECONDS if self.state == "standing by" else pause)
                 pause = min(2 * pause, RETRY_SECONDS_MAX)
 
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
     def _say(self, state: str, trouble: str = "") -> None:
-        if trouble and trouble != self.trouble:
+        if trouble and trouble != self._trouble:
             log.warning("facts are not published: %s", trouble)
-        elif self.trouble and not trouble:
+        elif self._trouble and not trouble:
             log.info("facts are published again")
-        self.state, self.trouble = state, trouble
+        self.state, self._trouble = state, trouble
 
     async def _open(self) -> None:
         if self._source is not None:
-            await self._source.close()
-            self.state = "standing by"
-            await self._source.open()
-            self.state = "starting"
-        self._taken.clear()
+            await self._open_source(self._source)
         await self._look()
         await self._broker.open()
+
+    async def _open_source(self, source: Source) -> None:
+        await source.close()
+        try:
+            await source.open()
+        except StoreBusy:
+            # Another has it. Whoever only waits must not be given events.
+            self._joined, self.state = False, "standing by"
+            await self._leave()
+            raise
+        if not self._joined:
+            self._joined, self.state = True, "starting"
+            await self._shards.renew()
+        self._owed = await self._store.heads()
 
     async def _look(self) -> None:
         """How much waits is known also while the broker is away."""
@@ -216,25 +254,24 @@ class Relay:
             oldest = await self._store.tails(after, 1)
             self._oldest_ms = min((entry.at_ms for entry in oldest), default=None)
 
-    async def _turn(self) -> None:
-        """Publishes what there is, and waits where there is nothing."""
-        if self._source is not None:
-            await self._take_over()
-            if self._caught_up:
-                await self._from_source(self._source)
-                return
-        if await self.round():
-            return
-        self._caught_up = bool(self._taken)
-        if self._source is None and self._wake:
+    async def _turn(self) -> bool:
+        """Publishes what there is, and waits where there is nothing; whether all has been tried
+        that could go wrong."""
+        await self._take_over()
+        if self._source is not None and self._taken and not self._owing():
+            await self._from_source(self._source)
+        elif await self.round():
+            return self._source is None
+        elif self._wake and self._source is None:
             await self._store.wake(self._poll_seconds)
-        elif self._source is None or not self._caught_up:
-            await asyncio.sleep(self._poll_seconds)
+        else:
+            await self._pause(self._poll_seconds)
+        return True
 
     # One batch
 
     async def round(self) -> int:
-        """Publishes what is new, as one batch of all events together; how many facts."""
+        """Publishes what is new on the log, as one batch of all events together; how many facts."""
         await self._take_over()
         if not self._taken:
             return 0
@@ -243,7 +280,7 @@ class Relay:
         if not after:
             self._oldest_ms = None
             return 0
-        each = max(1, self._batch_max // len(after))
+        each = max(1, self._room // len(after))
         return await self._publish(await self._store.tails(after, each))
 
     def _behind(self) -> dict[str, int]:
@@ -256,7 +293,7 @@ class Relay:
         )
         turned = [each for each in behind if each > self._begun]
         turned += [each for each in behind if each <= self._begun]
-        chosen = turned[: self._batch_max]
+        chosen = turned[: self._room]
         self._begun = chosen[-1] if len(turned) > len(chosen) else ""
         return {event: self._at.get(event, 0) for event in chosen}
 
@@ -268,6 +305,7 @@ class Relay:
         messages = [message(entry) for entry in entries]
         await self._refuse(messages, await self._broker.publish(messages))
         self.published += len(messages)
+        self._make_room(sum(len(each.body) for each in messages))
         moved = await self._store.move(self._shards.follower, moves)
         for move in moves:
             if move.event in moved:
@@ -277,6 +315,13 @@ class Relay:
                 self.repeated += move.seq - move.was
                 self._taken.pop(shard_of(move.event), None)
         return len(messages)
+
+    def _make_room(self, size: int) -> None:
+        """For more, as long as facts are small."""
+        if size > BATCH_BYTES_MAX:
+            self._room = max(1, self._room * BATCH_BYTES_MAX // size)
+        else:
+            self._room = min(self._batch_max, 2 * self._room)
 
     def _moves(self, entries: Iterable[Entry]) -> list[Move]:
         """Where the cursors will be. A gap means that facts were pruned before they were read."""
@@ -295,12 +340,16 @@ class Relay:
         ]
 
     async def _refuse(self, messages: Sequence[Message], refused: dict[int, str]) -> None:
-        """Before the cursor moves past them: a letter that is lost is a fact that is lost."""
+        """Before the cursor moves past them: a letter that is lost is a fact that is lost. What
+        counts is ours; the broker's own dead letters are a courtesy to its people."""
         for nth, reason in sorted(refused.items()):
             log.error("%s goes to the dead letters: %s", messages[nth].id, reason)
             await self._letters.add(self._shards.follower, messages[nth], reason)
-            await self._broker.bury(messages[nth], reason)
             self.refused += 1
+            try:
+                await self._broker.bury(messages[nth], reason)
+            except BrokerDown as trouble:
+                log.warning("the broker has no dead letter of %s: %s", messages[nth].id, trouble)
 
     async def _take_over(self) -> None:
         """Reads the cursors of shards that have become ours, and puts our fence on them: whoever
@@ -312,20 +361,30 @@ class Relay:
         if not new:
             return
         cursors, _ = await self._store.cursors(self._shards.follower)
-        found = {each.event: each.seq for each in cursors if shard_of(each.event) in new}
+        found = [each for each in cursors if shard_of(each.event) in new]
         for event in [event for event in self._at if shard_of(event) in new]:
             del self._at[event]
-        moves = [Move(event, seq, seq, new[shard_of(event)]) for event, seq in found.items()]
+        self._at.update({each.event: each.seq for each in found})
+        for nth in await self._unclaimed(found, new):
+            new.pop(nth, None)
+        if self._source is not None:
+            self._owed = await self._store.heads()
+        self._taken.update(new)
+
+    async def _unclaimed(self, cursors: Sequence[Cursor], fences: dict[int, int]) -> set[int]:
+        """Puts the fences on the cursors; the shards of which one was moved meanwhile: they are
+        read again."""
+        moves = [
+            Move(each.event, each.seq, each.seq, fences[shard_of(each.event)])
+            for each in cursors
+            if each.fence != fences[shard_of(each.event)]
+        ]
+        left: set[int] = set()
         for first in range(0, len(moves), CLAIMS_MAX):
             some = moves[first : first + CLAIMS_MAX]
             claimed = await self._store.move(self._shards.follower, some)
-            # The one before moved it meanwhile, or we are the ones before: read again next time.
-            for move in some:
-                if move.event not in claimed:
-                    new.pop(shard_of(move.event), None)
-        self._at.update(found)
-        self._taken.update(new)
-        self._caught_up = False
+            left |= {shard_of(move.event) for move in some if move.event not in claimed}
+        return left
 
     # From a source
 
@@ -336,24 +395,31 @@ class Relay:
         told = [entry for committed in batch for entry in committed.entries]
         self._heads.update({entry.event: entry.seq for entry in told})
         fresh = self._fresh(told)
-        while fresh:
-            gaps = self._gaps(fresh)
-            if gaps or not all(shard_of(entry.event) in self._taken for entry in fresh):
-                # The log has it all: also what was there before the source began.
-                while await self.round():
-                    pass
-                break
-            part, fresh = fresh[: self._batch_max], fresh[self._batch_max :]
-            await self._publish(part)
+        if self._gaps(fresh):
+            # The log has what was there before the source began.
+            self._owed.update({entry.event: entry.seq for entry in fresh})
+            while self._owing() and await self.round():
+                pass
+        else:
+            for first in range(0, len(fresh), self._batch_max):
+                await self._publish(fresh[first : first + self._batch_max])
         self._oldest_ms = None
         source.confirm(batch[-1].lsn)
 
+    def _owing(self) -> bool:
+        """Whether something has to be read from the log; what comes meanwhile does not count."""
+        self._owed = {
+            event: head for event, head in self._owed.items() if head > self._at.get(event, 0)
+        }
+        return any(shard_of(event) in self._taken for event in self._owed)
+
     def _fresh(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Those of ours that were not published yet."""
+        """Those of ours that were not published yet. What becomes ours later is read from the log
+        then."""
         return [
             entry
             for entry in entries
-            if self._shards.fence(entry.event) and entry.seq > self._at.get(entry.event, 0)
+            if shard_of(entry.event) in self._taken and entry.seq > self._at.get(entry.event, 0)
         ]
 
     def _gaps(self, entries: Iterable[Entry]) -> bool:

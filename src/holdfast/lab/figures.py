@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import msgspec
+
 SQLITE = "sqlite"
 POSTGRES = "postgresql"
 MARIADB = "mariadb"
@@ -231,7 +233,9 @@ MEASUREMENTS: dict[str, Measurement] = {
         "relay",
         "From the moment a fact was written to the acknowledgement of the broker.",
         {
-            "facts_per_second": rate("facts of one process, from a log that is full", anywhere=10_000),
+            "facts_per_second": rate(
+                "facts of one process, from a log that is full", anywhere=10_000
+            ),
             "sales_per_second": rate("sales, at a steady rate, whose facts follow"),
             "lag_p50_ms_of_sales": millis("half of those facts arrive within"),
             "lag_p99_ms_of_sales": millis("99 % of those facts arrive within", anywhere=1_000),
@@ -277,7 +281,7 @@ MEASUREMENTS: dict[str, Measurement] = {
 }
 
 
-class Spread(NamedTuple):
+class Spread(msgspec.Struct, frozen=True):
     """A figure over the rounds of a run."""
 
     median: float
@@ -291,8 +295,9 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    shown = [_short(value) for value in (statistics.median(values), min(values), max(values))]
-    return Spread(*shown, rounds=len(values))
+    return Spread(
+        _short(statistics.median(values)), _short(min(values)), _short(max(values)), len(values)
+    )
 
 
 def summed_up(name: str, rounds: Sequence[Result]) -> tuple[dict[str, Spread], Result]:

@@ -16,8 +16,8 @@ from typing import Any
 from holdfast.domain.outcomes import Placed, Released
 from holdfast.engine import Holdfast
 from holdfast.ids import Ids
-from holdfast.lab.bench import ROW, new_event, seat_ids
 from holdfast.lab.crowd import run_writers
+from holdfast.lab.holding import ROW, new_event, seat_ids
 
 TASKS = 1_000
 """Buyers at once, where it is not them that grow."""
@@ -199,22 +199,18 @@ def knee(points: Sequence[Point], falling: bool = False) -> int | None:
     by 10 % for each doubling of x. With `falling`, where it begins to cost: the first x past which
     every later rate is lower by 10 % for each doubling.
 
-    None where the curve does not bend: it grows (or stays) to its end, or never did.
+    None where the curve does not bend: it is the same to its end, or was never anything else.
     """
-    for nth, here in enumerate(points[1:-1], start=1):
-        if _bends(here, points[nth + 1 :], falling):
-            # If that is true of the first point too, the curve is the same all along.
-            return None if _bends(points[0], points[1:], falling) else int(here["x"])
-    return None
+    bends = [_bends(here, points[nth + 1 :], falling) for nth, here in enumerate(points[:-1])]
+    if True not in bends or bends[0]:
+        return None
+    return int(points[bends.index(True)]["x"])
 
 
 def _bends(here: Point, later: Sequence[Point], falling: bool) -> bool:
-    sign = -1 if falling else 1
-    ratios = (
-        (each["per_second"], here["per_second"] * (1 + sign * BEND_PER_DOUBLING) ** doublings)
-        for each in later
-        for doublings in [math.log2(each["x"] / here["x"])]
+    each_doubling = 1 - BEND_PER_DOUBLING if falling else 1 + BEND_PER_DOUBLING
+    return all(
+        point["per_second"]
+        <= here["per_second"] * each_doubling ** math.log2(point["x"] / here["x"])
+        for point in later
     )
-    if falling:
-        return all(rate <= limit for rate, limit in ratios)
-    return all(rate < limit for rate, limit in ratios)

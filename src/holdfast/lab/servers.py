@@ -1,6 +1,6 @@
 """Private servers, started from the binaries that the machine has: on free loopback ports, with
-data folders of their own. They serve the lab, where no database is given, and the tests, which kill,
-freeze and start them again. None is used that was not started here."""
+data folders of their own. They serve the lab, where no database is given, and the tests, which
+kill, freeze and start them again. None is used that was not started here."""
 
 import contextlib
 import importlib.util

@@ -12,8 +12,8 @@ import msgspec
 
 from holdfast.domain.outcomes import Placed
 from holdfast.engine import Holdfast
-from holdfast.lab.bench import ROW
 from holdfast.lab.crowd import Written
+from holdfast.lab.holding import ROW
 
 TASKS = 250
 
