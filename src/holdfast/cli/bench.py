@@ -232,8 +232,8 @@ def _print(run: Run) -> None:
         say(f"left out: {left.measurement} on {left.store}: {left.why}")
     load = run.load
     say(
-        f"{run.rounds} rounds; load average {load.before} before, {load.after} after, which is for "
-        f"the greater part this run; {load.stolen_percent} % of processor time stolen"
+        f"rounds: {run.rounds}; load average {load.before} before, {load.after} after, which is "
+        f"for the greater part this run; {load.stolen_percent} % of processor time stolen"
     )
     if run.quick:
         say("a quick run: a trial, not a figure")

@@ -22,10 +22,17 @@ from holdfast.ids import Ids
 from holdfast.lab import baseline
 from holdfast.lab.crowd import Written, run_writers
 from holdfast.lab.figures import MARIADB, POSTGRES, SQLITE, Result, percentile
-from holdfast.lab.holding import PAIRS, TASKS, Pace, hold_and_release, hold_pool, refuse, stampede
-from holdfast.lab.holding import ROW as ROW
-from holdfast.lab.holding import new_event as new_event
-from holdfast.lab.holding import seat_ids as seat_ids
+from holdfast.lab.holding import (
+    PAIRS,
+    TASKS,
+    Pace,
+    hold_and_release,
+    hold_pool,
+    new_event,
+    refuse,
+    seat_ids,
+    stampede,
+)
 from holdfast.lab.http import Http
 from holdfast.lab.relaying import Relaying
 from holdfast.lab.rivals import Neveroversell

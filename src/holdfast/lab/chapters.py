@@ -187,8 +187,9 @@ def curves(found: Findings) -> str:
     return (
         '<section id="curves"><h2>How Holdfast scales</h2>'
         "<p>Holds through the Python API while one thing grows. The knee is the first point past "
-        "which growing on pays less than 10 % in rate for each doubling (for the size of an event: "
-        "past which it costs more than that).</p>"
+        "which growing on pays less than 10 % in rate for each doubling. For seats per hold that "
+        "is the rate of seats, not of holds; for the size of an event, the point past which "
+        "growing on costs more than 10 %.</p>"
         f"{''.join(drawn)}</section>"
     )
 

@@ -1,12 +1,12 @@
 """Redis as strategies use it: a few connections, one call at a time on each, every call counted."""
 
-import asyncio
 import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.errors import GateDown, SettingsError
+from holdfast.lab.lending import Lending
 
 PREFIX = "holdfast-lab:"
 """How all keys of the lab begin: no other is touched."""
@@ -24,7 +24,7 @@ class Claims:
         self._url = url
         self._counts = counts
         self._clients: list[Any] = []  # redis-py's, whose answers have no types
-        self._idle: asyncio.Queue[Any] = asyncio.Queue()  # the same
+        self._lending: Lending[Any] = Lending()  # the same
         self._scripts: dict[str, str] = {}
 
     async def open(self, connections: int) -> None:
@@ -40,7 +40,7 @@ class Claims:
                 self._url, single_connection_client=True, decode_responses=True
             )
             self._clients.append(client)
-            self._idle.put_nowait(client)
+            self._lending.add(client)
             try:
                 await client.ping()
             except (redis.RedisError, OSError) as cause:
@@ -53,11 +53,8 @@ class Claims:
     async def call(self, *command: Argument) -> Any:  # as Redis answers it
         """One command. Its key is the second word, without the lab's prefix."""
         self._counts.redis_calls += 1
-        client = await self._idle.get()
-        try:
+        async with self._lending.lent() as client:
             return await client.execute_command(*command)
-        finally:
-            self._idle.put_nowait(client)
 
     async def script(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Runs strategies/NAME.lua; what it returns is in its first lines."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import apsw
 
 from holdfast.errors import SettingsError
+from holdfast.lab.lending import Lending
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
 
@@ -186,13 +187,13 @@ class Database:
         self._url = url
         self._counts = counts
         self._lines: list[Line] = []
-        self._idle: asyncio.Queue[Line] = asyncio.Queue()
+        self._lending: Lending[Line] = Lending()
 
     async def open(self, connections: int) -> None:
         for _ in range(connections):
             line = await self.dialect.open(self._url)
             self._lines.append(line)
-            self._idle.put_nowait(line)
+            self._lending.add(line)
 
     async def close(self) -> None:
         while self._lines:
@@ -202,11 +203,8 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Transaction]:
         """Each statement commits by itself."""
-        line = await self._idle.get()
-        try:
+        async with self._lending.lent() as line:
             yield Transaction(line, self._counts, begun=False)
-        finally:
-            self._idle.put_nowait(line)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:

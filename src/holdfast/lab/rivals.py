@@ -26,7 +26,7 @@ CALLERS = 100
 CONNECTIONS = (2, 4, 8, 16, 32)
 TASKS = (100, 250, 500, 1_000)
 TRIAL = 0.1
-"""The share of the units with which what suits a side best is looked for."""
+"""Of the units, at most, with which what suits a side best is looked for."""
 INSTALL_SECONDS = 300
 DRIVER = Path(__file__).with_name("rival_neveroversell.py")
 
@@ -55,7 +55,7 @@ class Neveroversell:
     async def measure(self, say: Say, share: float) -> Result:
         """One round, the two sides in turns."""
         units = max(1_000, int(UNITS * share))
-        connections, tasks = await self._suiting(say, max(500, int(UNITS * TRIAL * share)))
+        connections, tasks = await self._suiting(say, max(500, int(UNITS * min(share, TRIAL))))
         say(f"neveroversell and Holdfast, {CALLERS} callers each")
         theirs = await self._theirs(units, CALLERS, connections)
         ours = await self._ours(units, CALLERS)

@@ -17,6 +17,7 @@ from holdfast.domain.outcomes import Placed, Released
 from holdfast.engine import Holdfast
 from holdfast.ids import Ids
 from holdfast.lab.crowd import run_writers
+from holdfast.lab.figures import percentile
 from holdfast.lab.holding import ROW, new_event, seat_ids
 
 TASKS = 1_000
@@ -189,8 +190,7 @@ class Scaling:
 
 
 def point(x: int, per_second: float, latencies_ms: list[float]) -> Point:
-    ranked = sorted(latencies_ms) or [0.0]
-    p99_ms = ranked[math.ceil(len(ranked) * 0.99) - 1]
+    p99_ms = percentile(sorted(latencies_ms) or [0.0], 0.99)
     return {"x": x, "per_second": round(per_second, 1), "p99_ms": round(p99_ms, 3)}
 
 

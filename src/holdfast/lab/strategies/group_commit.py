@@ -14,6 +14,7 @@ the same database with its defaults, which are durable.
 
 from contextlib import ExitStack
 
+from holdfast.domain.model import Ask
 from holdfast.domain.outcomes import Confirmed
 from holdfast.engine import Holdfast
 from holdfast.lab.databases import metered
@@ -45,6 +46,8 @@ class GroupCommit(Strategy):
         self._metered.close()
 
     async def buy(self, buyer: str, want: Want) -> bool:
+        if self._shop.remembered(self.ground.event, buyer, Ask(want.seats)):
+            return False
         pools = {POOL: want.quantity} if want.quantity else None
         outcome = await self._shop.sell(
             self.ground.event, buyer=buyer, seats=want.seats, pools=pools
