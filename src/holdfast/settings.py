@@ -25,6 +25,7 @@ WRITTEN = {
 }
 CHOICES = {
     "policy": ("authority", "two-layer", "gate"),
+    "projections": ("log", "none"),
     "sqlite_synchronous": ("FULL", "NORMAL"),
     "log_format": ("auto", "json", "text"),
     "log_level": ("debug", "info", "warning", "error"),
@@ -129,9 +130,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a receiver of webhooks may take to answer."""
     webhook_internal: bool = False
     """Whether webhooks may be sent to internal addresses too; else only to the internet's."""
+    projections: str = "log"
+    """From what this process keeps projections up to date: log, or none (others do: from Kafka)"""
     retention_days: Annotated[float, Meta(ge=0, le=36_500)] = 0.0
     """How long facts are kept that every follower is done with; 0: for ever."""
-    cursor_idle_hours: Annotated[float, Meta(gt=0, le=876_000)] = 72.0
+    cursor_idle_hours: Annotated[float, Meta(gt=0, le=876_000)] = 168.0
     """A follower that does nothing for so long, and has facts before it, keeps none any longer."""
 
     # Limits

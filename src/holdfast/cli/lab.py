@@ -105,7 +105,14 @@ def lab(
         _telling() as (tell, on_progress),
         places(stores, redis, needs_redis=needs_redis, say=tell) as found,
     ):
-        plan = Plan(found.stores, found.redis, scenarios, chosen, counts, _no_redis(found))
+        plan = Plan(
+            stores=found.stores,
+            redis=found.redis,
+            scenarios=scenarios,
+            strategies=chosen,
+            processes=counts,
+            no_redis=_no_redis(found),
+        )
         comparison = Comparison(plan, on_progress)
         comparison.left_out += _without(found, chosen)
         asyncio.run(comparison.run())
@@ -195,7 +202,7 @@ def _curves(found: Places, quick: bool, tell: Tell) -> dict[str, Any]:  # as the
 @contextmanager
 def _stoppable() -> Iterator[None]:
     """Whoever is told to stop stops his servers first, also when it was not by Ctrl-C."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:
@@ -258,7 +265,7 @@ def _print(result: dict[str, Any], comparison: Comparison, html: Path | None) ->
         say(f"  {left.strategy} on {left.store}: {left.why}")
     say()
     say(
-        "Rates are buyers answered in a second, all of whom clicked at once. redis-lua keeps its "
+        "Rates are buyers answered in a second, of whom 1,000 wait at a time. redis-lua keeps its "
         "sales in memory; all others are on the disk before anybody hears of them."
     )
     if result["quick"]:

@@ -340,6 +340,11 @@ class LogAudit:
             if entry.type.startswith(("hold.", "order.")):
                 self._units(entry)
 
+    def begins_after(self, pruned: int) -> None:
+        """Facts up to that number were pruned, and no more: others at the beginning were lost."""
+        if self.pruned > pruned:
+            self._add("log", f"number {pruned + 1}", f"number {self.pruned + 1}, and none was pruned")
+
     def _units(self, entry: Entry) -> None:
         data = entry.data
         hold: str | None = data.get("hold")

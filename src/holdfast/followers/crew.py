@@ -20,6 +20,7 @@ class Crew:
         """`working`: whether this process does the work, or only looks at what others do."""
         store, settings = shop.store, shop.settings
         self._working = working
+        self._projecting = settings.projections == "log"
         self.relay: Relay | None = make_relay(store, settings) if working else None
         self.deliveries = Deliveries(store, settings)
         self.projections = Projections(store)
@@ -30,6 +31,7 @@ class Crew:
             Lease(store, "prune", Ids().new()),
             settle=self.projections.settle,
             crews={WEBHOOKS: self._webhooks},
+            waiting=self.deliveries.webhooks.waiting,
         )
 
     async def __aenter__(self) -> Self:
@@ -37,7 +39,8 @@ class Crew:
             if self.relay is not None:
                 self.relay.start()
             self.deliveries.start()
-            self.projections.start()
+            if self._projecting:
+                self.projections.start()
             self.pruner.start()
         return self
 
@@ -62,6 +65,7 @@ class Crew:
         return lags
 
     async def _webhooks(self) -> Sequence[Follower]:
-        """Each subscription is a follower of its own, although all share one table of shards."""
-        found, _ = await self.deliveries.webhooks.read()
-        return [Follower(each.follower, each.follows) for each, _ in found if each.live]
+        """Each subscription is a follower of its own, although all share one table of shards. Also
+        one that is disabled: whoever enables it in time gets what happened meanwhile."""
+        found = await self.deliveries.webhooks.all()
+        return [Follower(each.follower, each.follows) for each in found]

@@ -113,6 +113,8 @@ class Plan(msgspec.Struct, frozen=True):
     scenarios: tuple[Scenario, ...]
     strategies: tuple[str, ...]
     processes: tuple[int, ...]
+    connections: int = CONNECTIONS
+    """To each server, of all processes together."""
     no_redis: str = "no Redis was given, and none is installed"
 
 
@@ -273,7 +275,7 @@ class Bout:
     def _orders(self, job: Job, event: str) -> list[Order]:
         parts = shares(job.scenario.buyers, min(job.processes, job.scenario.buyers))
         file = self._tables is not None and self._tables.dialect.name == "sqlite"
-        connections = FILE_CONNECTIONS if file else CONNECTIONS
+        connections = FILE_CONNECTIONS if file else self._plan.connections
         return [
             Order(
                 strategy=job.kind.name,

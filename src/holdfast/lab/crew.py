@@ -5,7 +5,6 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from itertools import pairwise
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -25,23 +24,18 @@ class Crew:
         self._processes: list[Process] = []
 
     async def __aenter__(self) -> Self:
-        for _ in range(self._count):
-            self._processes.append(
-                await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "holdfast.lab.buyers"),
-                    stdin=PIPE,
-                    stdout=PIPE,
-                    stderr=DEVNULL,
-                    limit=LINE_BYTES_MAX,
-                    # Ctrl-C is for whoever leads; he ends the others.
-                    start_new_session=True,
-                )
-            )
+        try:
+            for _ in range(self._count):
+                self._processes.append(await _start())
+        except BaseException:
+            await self.close()
+            raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
         for process in self._processes:
             if process.returncode is None:
                 process.kill()
@@ -60,6 +54,18 @@ class Crew:
         for process in used:
             await _send(process, b"go\n")
         return [_counters(await _hear(process)) for process in used]
+
+
+async def _start() -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast.lab.buyers"),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        limit=LINE_BYTES_MAX,
+        # Ctrl-C is for whoever leads; he ends the others.
+        start_new_session=True,
+    )
 
 
 async def _send(process: Process, line: bytes) -> None:

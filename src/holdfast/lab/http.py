@@ -67,13 +67,13 @@ local function order(k)
   wrk.headers["Idempotency-Key"] = nil
   return asked
 end
--- Holds and orders in turns. An order follows its hold after a while: by then it was answered,
--- whichever connection it came by.
+-- Holds and orders in turns. wrk asks for one request that it never sends: hold 1. An order follows
+-- its hold after a while: by then it was answered, whichever connection it came by.
 request = function()
   n = n + 1
   if n <= behind or {holds_only} then return hold(n) end
   local m = n - behind
-  if m % 2 == 1 then return order((m + 1) / 2) end
+  if m % 2 == 1 then return order((m + 3) / 2) end
   return hold(behind + m / 2)
 end
 """

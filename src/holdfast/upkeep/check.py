@@ -7,6 +7,7 @@ import msgspec
 from holdfast.domain.audit import Drift, LogAudit, audit
 from holdfast.errors import StoreError
 from holdfast.ports import Store
+from holdfast.upkeep.pruned import pruned_through
 
 LOG_PAGE = 5_000
 
@@ -49,6 +50,9 @@ async def check_event(store: Store, event: str) -> Checked | None:
     if census is None:
         return None
     replay = await _replayed(store, event, census.seq)
+    if replay.pruned:
+        # Asked for last: it is noted before facts go, so what is missing by now is in it.
+        replay.begins_after(await pruned_through(store, event))
     return Checked(
         event=event,
         seats=len(census.seats),

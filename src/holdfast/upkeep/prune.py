@@ -2,13 +2,14 @@
 
 A fact is needed while a live follower is not done with it. A cursor tells how far a follower has
 come; one that stands still for too long with facts before it is idle: it stops blocking, and that
-is said. A follower that is at work and has no cursor of an event yet needs all of that.
+is said. One that has put a fact off, to try it again, is at work however long it waits. A follower
+that is at work and has no cursor of an event yet needs all of that.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.domain.facts import Entry
@@ -19,6 +20,7 @@ from holdfast.followers.shards import KIND, read_table
 from holdfast.ports import Store
 from holdfast.tasks import end_task
 from holdfast.upkeep.lease import Lease
+from holdfast.upkeep.pruned import note_pruned
 
 EVERY_SECONDS = 60.0
 FIRST_SECONDS = 2.0
@@ -54,10 +56,29 @@ Settle = Callable[[str, int], Awaitable[None]]
 Crews = Mapping[str, Callable[[], Awaitable[Sequence[Follower]]]]
 """Of a table of shards (`followers/shards.py`) that several followers share: which they are. Where
 nothing is said, a table is that of the follower of its name, which follows every event."""
+Waiting = Callable[[], Awaitable[Collection[tuple[str, str]]]]
+"""Pairs of a follower and an event whose next fact failed, and is to be tried again."""
 
 
 async def nothing_to_settle(event: str, through: int) -> None:
     """Where nobody keeps anything that is made of facts."""
+
+
+async def nothing_waits() -> Collection[tuple[str, str]]:
+    """Where no follower puts facts off."""
+    return ()
+
+
+async def is_idle(store: Store, cursor: Cursor, head: int, now: Millis, idle_ms: Millis) -> bool:
+    """Whether it has had something to do for too long, and did nothing. One that waits to try
+    again (`Waiting`) is at work: ask only of others."""
+    if cursor.seq >= head or now - cursor.moved_ms <= idle_ms:
+        return False
+    for waiting in await store.log(cursor.event, cursor.seq, 1):
+        # Since when there is something to do. One whose next fact is gone has been idle before.
+        gone = waiting.seq != cursor.seq + 1
+        return gone or now - waiting.at_ms > idle_ms
+    return False
 
 
 class Pruner:
@@ -71,6 +92,7 @@ class Pruner:
         every_seconds: float = EVERY_SECONDS,
         settle: Settle = nothing_to_settle,
         crews: Crews | None = None,
+        waiting: Waiting = nothing_waits,
     ) -> None:
         self._store = store
         self._retention_ms = round(retention_days * DAY_MS)
@@ -79,12 +101,14 @@ class Pruner:
         self._every_seconds = every_seconds
         self._settle = settle
         self._crews = crews or {}
+        self._waiting = waiting
         self._task: asyncio.Task[None] | None = None
         self._missing: dict[tuple[str, str], Millis] = {}
         """Followers that have no cursor of an event, and since when that is known here."""
         self._said: set[tuple[str, str]] = set()
         self.idle: list[Idle] = []
-        """As the last round found them, in order of follower and event."""
+        """As the last round found them, in order of follower and event; none where another process
+        has the lease: it tells of them."""
         self.pruned = 0
 
     def start(self) -> None:
@@ -95,6 +119,7 @@ class Pruner:
     async def stop(self) -> None:
         if self._task is not None:
             await end_task(self._task)
+            self.idle = []
             if self._lease is not None:
                 with contextlib.suppress(HoldfastError):
                     await self._lease.give_back()
@@ -106,6 +131,8 @@ class Pruner:
                 # One process of all on this store: the others would only find nothing left to do.
                 if await self._ours():
                     await self.prune()
+                else:
+                    self.idle = []
             except Exception as trouble:  # whatever it is, the next round may go better
                 log.warning("facts were not pruned: %s", trouble)
             await asyncio.sleep(self._every_seconds)
@@ -120,7 +147,9 @@ class Pruner:
         # Heads first: a cursor that is read later stands there or further.
         heads = await self._store.heads()
         followers, cursors, now = await self._followers()
-        bounds = await self._bounds(heads, followers, cursors, now)
+        # Read after the cursors: whoever has delivered meanwhile has moved his.
+        waiting = await self._waiting()
+        bounds = await self._bounds(heads, followers, cursors, waiting, now)
         pruned = 0
         for first in await self._old(bounds, now - self._retention_ms):
             if not await self._ours():
@@ -155,6 +184,7 @@ class Pruner:
         heads: Mapping[str, int],
         followers: Sequence[Follower],
         cursors: Sequence[Cursor],
+        waiting: Collection[tuple[str, str]],
         now: Millis,
     ) -> dict[str, int]:
         """Of each event, up to which number nobody needs its facts; without those of which all are
@@ -164,27 +194,20 @@ class Pruner:
         for cursor in cursors:
             if cursor.event not in bounds:
                 continue
-            if await self._stands_still(cursor, heads[cursor.event], now):
+            at_work = (cursor.follower, cursor.event) in waiting
+            head = heads[cursor.event]
+            if not at_work and await is_idle(self._store, cursor, head, now, self._idle_ms):
                 idle.append(Idle(cursor.follower, cursor.event, cursor.seq))
             else:
                 bounds[cursor.event] = min(bounds[cursor.event], cursor.seq)
         for follower, event in self._without_cursor(heads, followers, cursors, now):
-            if now - self._missing[follower, event] > self._idle_ms:
+            at_work = (follower, event) in waiting
+            if not at_work and now - self._missing[follower, event] > self._idle_ms:
                 idle.append(Idle(follower, event, 0))
             else:
                 bounds[event] = 0
         self._say(sorted(idle))
         return {event: bound for event, bound in bounds.items() if bound > 0}
-
-    async def _stands_still(self, cursor: Cursor, head: int, now: Millis) -> bool:
-        """Whether it has had something to do for too long, and did nothing."""
-        if cursor.seq >= head or now - cursor.moved_ms <= self._idle_ms:
-            return False
-        for waiting in await self._store.log(cursor.event, cursor.seq, 1):
-            # Since when there is something to do. One whose next fact is gone has been idle before.
-            gone = waiting.seq != cursor.seq + 1
-            return gone or now - waiting.at_ms > self._idle_ms
-        return False
 
     def _without_cursor(
         self,
@@ -234,6 +257,7 @@ class Pruner:
         event = first.event
         through = await self._last_old(first, bound, before_ms)
         await self._settle(event, through)
+        await note_pruned(self._store, event, through)
         pruned = 0
         while await self._ours():
             bite = await self._store.prune(event, through, BITE_FACTS_MAX)

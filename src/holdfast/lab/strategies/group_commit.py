@@ -46,6 +46,7 @@ class GroupCommit(Strategy):
         self._metered.close()
 
     async def buy(self, buyer: str, want: Want) -> bool:
+        # As place_hold does by itself: a seat just lost is refused again from memory.
         if self._shop.remembered(self.ground.event, buyer, Ask(want.seats)):
             return False
         pools = {POOL: want.quantity} if want.quantity else None
