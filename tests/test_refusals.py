@@ -17,6 +17,7 @@ from holdfast.ports import Committed, nothing
 from holdfast.refusals import FRESH_MS, IDLE_MS, Refusals
 from holdfast.settings import Settings
 from holdfast.stores.memory import MemoryStore
+from holdfast.upkeep.pruned import note_pruned
 from tests.conftest import Clock, drift, make_sqlite
 from tests.contract.helpers import E1, held, log_types, on_sale, reason, sold
 
@@ -358,6 +359,7 @@ async def test_a_release_that_was_pruned_before_it_was_read_opens_it(two, clock)
     await lose(two.here, clock)
     await two.there.release_hold(hold.id)
     await held(two.there, seats=["A-2-1"])
+    await note_pruned(two.there.store, E1, 3)
     assert await two.there.store.prune(E1, 100, 100) == 3
     await opens(two, clock)
 

@@ -161,8 +161,8 @@ async def test_a_gate_is_up_or_passed_by():
 
 
 async def test_every_metric_is_exported_and_every_reason_from_the_start():
-    settings = {"gate": "memory://", "policy": "two-layer", "broker": "memory://"}
-    async with Holdfast.open("memory://", **settings) as shop:
+    gated = {"gate": "memory://", "policy": "two-layer"}
+    async with Holdfast.open("memory://", broker="memory://", upkeep=True, **gated) as shop:
         metrics = Metrics(shop, lags=lambda: {"live": 0}, crew=Crew(shop))
         metrics.outcome(Refused(Reason.SOLD_OUT))
         metrics.answered("GET /", 200, 0.001)

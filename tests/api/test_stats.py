@@ -1,10 +1,14 @@
 """GET /v1/events/{event}/stats: fresh after every call, the same in the client, without buyers."""
 
+from contextlib import closing
 from typing import Any
 
+import apsw
 import pytest
 
 from holdfast.client import Client
+from tests.api.conftest import make_event
+from tests.api.serving import serving
 
 HOLDS = ("held", "paying", "confirmed", "released", "expired")
 
@@ -108,6 +112,18 @@ def test_a_public_key_may_come_in_the_address(served, event, public):
 def test_there_are_none_of_an_unknown_event(served, event):
     answer = served.call("GET", f"/v1/events/{event}/stats")
     assert (answer.status_code, answer.json()["reason"]) == (404, "unknown_event")
+
+
+def test_where_facts_are_gone_that_nobody_counted_it_says_where_the_log_begins(tmp_path):
+    """Such as after the beginning of a log was lost, and nobody kept a projection."""
+    path = tmp_path / "shop.db"
+    with serving(f"sqlite:///{path}", cwd=tmp_path, projections="none") as served:
+        event = make_event(served)
+        hold(served, event, pools={"floor": 1})
+        with closing(apsw.Connection(str(path))) as db:
+            db.execute("DELETE FROM log WHERE seq = 1")
+        gone = served.call("GET", f"/v1/events/{event}/stats")
+        assert (gone.status_code, gone.json()["reason"], gone.json()["first"]) == (410, "pruned", 2)
 
 
 async def test_the_client_reads_them(served, event):

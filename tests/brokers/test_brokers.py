@@ -234,8 +234,8 @@ async def test_facts_that_kafka_refuses_together_are_no_poison():
     server = needed(lambda: running(Kafka))
     admin = AdminClient({"bootstrap.servers": server.url.removeprefix("kafka://")})
     small = NewTopic("narrow", 1, config={"max.message.bytes": "20000"})
-    for made in admin.create_topics([small]).values():
-        made.result()
+    for created in admin.create_topics([small]).values():
+        created.result()
     made = kafka_world("narrow", server)
     await made.broker.open()
     batch = [

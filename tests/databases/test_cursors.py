@@ -8,6 +8,7 @@ import pytest
 from holdfast.domain.views import Move
 from holdfast.errors import CommitUnknown
 from holdfast.stores.postgres.barrier import Evidence
+from holdfast.upkeep.pruned import note_pruned
 from tests.databases.mishaps import kill, restart
 from tests.databases.shops import E1, held, plan, selling, shop_at
 
@@ -86,6 +87,7 @@ async def test_facts_that_are_pruned_while_their_readers_wait_for_the_disk_are_s
             await held(shop, buyer=f"b{n}", best=1)
         store: Any = shop.store
         flush = store._flush
+        await note_pruned(store, E1, 5)
 
         async def late(evidence: list[Evidence]) -> Any:
             await other.store.prune(E1, 5, 100)

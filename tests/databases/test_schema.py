@@ -15,6 +15,7 @@ from holdfast.domain.outcomes import Confirmed, Placed
 from holdfast.domain.plan import EventPlan, read_event
 from holdfast.domain.views import DOCUMENT_BODY_BYTES_MAX, Document, Move
 from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.upkeep.pruned import note_pruned
 from tests.contract.helpers import said
 from tests.databases.shops import E1, ROOT, audited, held, plan, selling, shop_at
 from tests.servers import free_port
@@ -378,6 +379,7 @@ async def test_a_user_with_few_rights_can_do_everything_but_migrate(database, ur
         assert await shop.store.move("mails", [Move(E1, 0, 2, 1)]) == {E1}
         assert len((await shop.store.cursors())[0]) == 1
         await shop.store.forget("mails")
+        await note_pruned(shop.store, E1, 2)
         assert await shop.store.prune(E1, 2, 10) == 2
         assert (await shop.store.tails({E1: 0}, 1))[0].seq == 3
     code, stdout, _ = await cli("check", "--store", clerk)

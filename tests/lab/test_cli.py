@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.lab.servers import family
+from holdfast.lab import places
+from holdfast.lab.servers import MissingServer, Postgres, Server, family
 from tests.docs.test_examples import wait_until
 
 WRONG = {
@@ -84,12 +85,33 @@ def test_one_json_value_and_nothing_else(tmp_path):
 
 
 @pytest.mark.slow
+def test_what_the_machine_lacks_is_left_out_and_said(capfd, monkeypatch):
+    def lacking(stack: object, kind: type[Server]) -> str:
+        if kind is Postgres:
+            raise RuntimeError("initdb failed:\nno space left")
+        raise MissingServer(f"{kind.name}: apt-get install it")
+
+    monkeypatch.setattr(places, "_start", lacking)
+    chosen = [*("--strategy", "atomic", "--strategy", "two-layer", "--strategy", "redis-lua")]
+    small = ["--scenario", "last-seat", "--buyers", "20", "--processes", "1", "--json"]
+    assert main(["lab", *chosen, *small]) == 0
+    made = json.loads(capfd.readouterr().out)
+    assert [(each["strategy"], each["store"]) for each in made["results"]] == [("atomic", "sqlite")]
+    why = {(each["strategy"], each["store"]): each["why"] for each in made["left_out"]}
+    assert why["atomic", "postgresql"] == "it did not start: initdb failed: no space left"
+    assert why["two-layer", "mariadb"] == "not installed here: MariaDB: apt-get install it"
+    assert why["redis-lua", "redis"] == "not installed here: Redis: apt-get install it"
+    assert why["two-layer", "sqlite"].startswith("a file on one machine")
+
+
+@pytest.mark.slow
 def test_people_get_a_table_and_hear_what_was_left_out(tmp_path):
     chosen = ("--strategy", "atomic", "--strategy", "skip-locked", "--scenario", "pool")
     done = run(tmp_path, *chosen, "--processes", "1", "--quick")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "answers/s" in done.stdout
-    assert "33 of 33" in done.stdout
+    assert "per s" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if line.startswith("atomic"))
+    assert row.split()[:5] == ["atomic", "sqlite", "x1", "33", "0"]
     assert "skip-locked on sqlite: SQLite has no row locks" in done.stdout
     assert "too short to be a figure" in done.stdout
 

@@ -95,8 +95,10 @@ def test_pairs_are_sold_together_or_not_at_all(lab):
 
 @everywhere
 def test_the_naive_one_oversells_wherever_buyers_meet(lab):
-    """It looks, waits a moment and writes, in all connections at once: others look in between."""
-    for each in lab.runs("naive", CONTENDED):
+    """Its first buyers all look before one of them writes: at least two have what is there once."""
+    # A file has so few connections that the first of its pairs may be neighbours.
+    sure = [name for name in CONTENDED if name != "pairs" or "sqlite" not in lab.store]
+    for each in lab.runs("naive", sure):
         assert each.oversold > 0
         assert each.sold > each.stock or each.scenario == "pairs"
         assert each.faults
@@ -131,10 +133,8 @@ def test_group_commit_needs_fewer_statements_than_there_are_buyers(lab):
         assert each.statements > each.buyers * 3
 
 
-@everywhere
+@servers
 def test_who_is_filtered_by_redis_never_reaches_the_database(lab):
-    if lab.comparison.results[0].store == "sqlite":
-        pytest.skip("nothing to filter")
     for strategy in ("redis-nx", "two-layer"):
         for each in lab.runs(strategy, ["last-seat"]):
             assert each.statements < 10

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.cli import main
-from tests.contract.helpers import E1, held, on_sale, sold
+from tests.contract.helpers import E1, description, held, on_sale, sold
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -68,6 +68,17 @@ async def test_rebuild_folds_one_event_or_all(run, sale):
     assert in_thread(lambda: run("projections", "rebuild", E1, "--json"))[:2] == (0, '{"e1":3}\n')
     code, out, _ = in_thread(lambda: run("projections", "rebuild"))
     assert (code, out.split()) == (0, ["event", "facts", "e1", "3"])
+
+
+async def test_rebuild_goes_on_where_one_cannot_be_folded_and_says_which(run, sale):
+    async with Holdfast.open("sqlite:///holdfast.db", upkeep=False) as shop:
+        await shop.create_event(description(id="e2"))
+        assert await shop.store.prune(E1, 1, 10) == 1
+    code, out, complaint = in_thread(lambda: run("projections", "rebuild", "--json"))
+    assert (code, out, complaint.count("\n")) == (1, '{"e2":1}\n', 1)
+    assert complaint.startswith("holdfast: e1 was not rebuilt: the log of e1 begins with 2")
+    code, out, _ = in_thread(lambda: run("projections", "rebuild", E1))
+    assert (code, out) == (1, "")
 
 
 @pytest.mark.parametrize("command", ["show", "rebuild"])

@@ -12,6 +12,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.upkeep import check
 from holdfast.upkeep.check import Checked, check_event
+from holdfast.upkeep.pruned import note_pruned
 from tests.conftest import Clock, drift
 from tests.contract.helpers import E1, SOFT_MS, held, on_sale, sold
 
@@ -59,11 +60,17 @@ async def census_of(shop: Holdfast) -> Census:
     return found
 
 
+async def prune(shop: Holdfast, through: int, limit: int = 1_000) -> int:
+    """As the pruner does."""
+    await note_pruned(shop.store, E1, through)
+    return await shop.store.prune(E1, through, limit)
+
+
 async def test_wherever_a_log_begins_there_is_no_drift_where_there_is_none(shop):
     facts = (await checked(shop)).facts
     assert facts > 15
     for pruned in range(1, facts):
-        assert await shop.store.prune(E1, pruned, 1) == 1
+        assert await prune(shop, pruned, 1) == 1
         found = await checked(shop)
         assert found.drift == []
         assert (found.pruned, found.facts) == (pruned, facts - pruned)
@@ -73,7 +80,7 @@ async def test_what_the_rest_of_the_log_tells_is_still_compared(shop):
     """Whoever is told of after the beginning must be as the rows have him."""
     entries = await shop.store.log(E1, 0, 1_000)
     [placed] = [e.seq for e in entries if e.data.get("buyer") == "fay" and e.type == "hold.placed"]
-    assert await shop.store.prune(E1, placed - 1, 1_000) == placed - 1
+    assert await prune(shop, placed - 1) == placed - 1
     rows = shop.store._events[E1]
     [fay] = [hold for hold in rows.holds.values() if hold.buyer == "fay"]
     del rows.holds[fay.id], rows.open[fay.id]
@@ -99,7 +106,7 @@ async def test_facts_that_are_pruned_while_they_are_read_are_no_drift(shop, monk
     async def pruning(event: str, after: int, limit: int):
         page = await read(event, after, limit)
         if limit > 1:
-            await shop.store.prune(E1, after + 5, 1_000)
+            await prune(shop, after + 5)
         return page
 
     monkeypatch.setattr(shop.store, "log", pruning)
@@ -109,7 +116,7 @@ async def test_facts_that_are_pruned_while_they_are_read_are_no_drift(shop, monk
 
     census = await census_of(shop)
     await shop.open_event(E1)
-    await shop.store.prune(E1, head + 1, 1_000)
+    await prune(shop, head + 1)
     monkeypatch.setattr(shop.store, "census", lambda event: answered(census))
     assert (await checked(shop)).drift == []
 
@@ -128,7 +135,7 @@ async def on_file(tmp_path, clock):
 
 @pytest.mark.parametrize("pruned", [0, 4])
 async def test_a_gap_in_the_middle_is_found(on_file, tmp_path, pruned):
-    await on_file.store.prune(E1, pruned, 1_000)
+    await prune(on_file, pruned)
     assert await drift(on_file.store) == []
     db = apsw.Connection(str(tmp_path / "shop.db"))
     db.execute("DELETE FROM log WHERE seq IN (8, 9)")
@@ -136,8 +143,21 @@ async def test_a_gap_in_the_middle_is_found(on_file, tmp_path, pruned):
     assert f"{E1}: log: expected number 8, found number 10" in await drift(on_file.store)
 
 
+@pytest.mark.parametrize("pruned", [0, 4])
+async def test_a_log_that_lost_its_beginning_is_found(on_file, tmp_path, pruned):
+    """No other than the pruner may take facts: those that went without him were lost."""
+    await prune(on_file, pruned)
+    db = apsw.Connection(str(tmp_path / "shop.db"))
+    db.execute("DELETE FROM log WHERE seq <= 6")
+    db.close()
+    expected = f"{E1}: log: expected number {pruned + 1}, found number 7"
+    assert await drift(on_file.store) == [expected]
+    await note_pruned(on_file.store, E1, 6)
+    assert await drift(on_file.store) == [], "the control: pruned, it is as it should be"
+
+
 async def test_a_log_that_lost_its_end_is_found(on_file, tmp_path):
-    await on_file.store.prune(E1, 4, 1_000)
+    await prune(on_file, 4)
     db = apsw.Connection(str(tmp_path / "shop.db"))
     db.execute("DELETE FROM log WHERE seq >= 15")
     db.close()
@@ -146,7 +166,7 @@ async def test_a_log_that_lost_its_end_is_found(on_file, tmp_path):
 
 async def test_whoever_reads_before_the_beginning_is_told_where_it_is(shop):
     assert len(await shop.log(E1)) > 15
-    await shop.store.prune(E1, 6, 1_000)
+    await prune(shop, 6)
     for after in (0, 5):
         with pytest.raises(Pruned) as pruned:
             await shop.log(E1, after=after)

@@ -1,6 +1,7 @@
 """The pruner: what is older than the retention goes, and nothing that a live follower needs."""
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -8,13 +9,18 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.brokers.memory import MemoryBroker
+from holdfast.brokers.webhooks.retries import JITTER, SCHEDULE_MS, Retry, retry_id
+from holdfast.brokers.webhooks.retries import KIND as RETRIES
 from holdfast.domain.views import Document, Move
 from holdfast.errors import StoreUnavailable
+from holdfast.followers.crew import Crew
 from holdfast.followers.relay import Relay
 from holdfast.followers.shards import KIND, Shards, Table, empty
+from holdfast.settings import Settings
 from holdfast.upkeep import prune
 from holdfast.upkeep.lease import LEASE_MS, Lease
 from holdfast.upkeep.prune import DAY_MS, HOUR_MS, Follower, Idle, Pruner
+from holdfast.upkeep.pruned import pruned_through
 from tests.contract.helpers import E1, description, on_sale
 from tests.databases.shops import until
 
@@ -39,6 +45,11 @@ async def shop(shop, clock):
 
 def pruner(shop: Holdfast, days: float = RETENTION_DAYS, **more: Any) -> Pruner:
     return Pruner(shop.store, days, IDLE_HOURS, **more)
+
+
+def shop_with(shop: Holdfast, **settings: Any) -> Any:
+    """All of it that a crew looks at."""
+    return SimpleNamespace(store=shop.store, settings=Settings(store=shop.store.url, **settings))
 
 
 async def left(shop: Holdfast, event: str = E1) -> list[int]:
@@ -264,6 +275,101 @@ async def test_what_is_made_of_facts_is_settled_before_they_go(shop):
 
     assert await pruner(shop, settle=settle).prune() == 2
     assert settled == [(E1, 2, [*range(1, 11)])]
+    assert await pruned_through(shop.store, E1) == 2
+
+
+async def test_it_is_noted_before_facts_go_how_far_they_do(shop, monkeypatch):
+    noted: list[int] = []
+    bite = shop.store.prune
+
+    async def looked(event: str, through: int, limit: int) -> Any:
+        noted.append(await pruned_through(shop.store, event))
+        return await bite(event, through, limit)
+
+    monkeypatch.setattr(shop.store, "prune", looked)
+    await pruner(shop).prune()
+    await pruner(shop, days=4.5).prune()
+    assert noted == [2, 5]
+
+
+async def test_one_that_waits_to_try_again_is_at_work_however_long(shop, clock):
+    """With the control: without that it is idle."""
+    pairs: set[tuple[str, str]] = {("webhook:1", E1)}
+
+    async def waiting() -> set[tuple[str, str]]:
+        return pairs
+
+    watched = pruner(shop, waiting=waiting)
+    await moved(shop, "webhook:1", 0, 1)
+    await moved(shop, "webhook:2", 0, 10)
+    clock.advance(IDLE_MS + 1)
+    assert await watched.prune() == 1
+    assert watched.idle == []
+    pairs.clear()
+    assert await watched.prune() == 5
+    assert watched.idle == [Idle("webhook:1", E1, 1)]
+
+
+async def test_one_that_waits_and_has_no_cursor_yet_needs_all(shop, clock):
+    pairs: set[tuple[str, str]] = {("webhook:1", E1)}
+
+    async def waiting() -> set[tuple[str, str]]:
+        return pairs
+
+    async def webhooks() -> list[Follower]:
+        return [Follower("webhook:1", lambda event: True)]
+
+    watched = pruner(shop, crews={"webhooks": webhooks}, waiting=waiting)
+    for _ in range(2):
+        await seen(shop, "webhooks", clock())
+        assert await watched.prune() == 0
+        clock.advance(IDLE_MS + 1)
+    pairs.clear()
+    await seen(shop, "webhooks", clock())
+    assert await watched.prune() > 0
+
+
+async def test_what_waits_for_a_webhook_is_kept_until_its_last_attempt(shop, clock):
+    """Under the settings that are the default, through the crew as it is wired."""
+    crew = Crew(shop_with(shop, retention_days=1.0))
+    webhooks = crew.deliveries.webhooks
+    made = await webhooks.create("https://example.com/in", ["*"])
+    assert made is not None
+    await shop.pause_event(E1)
+    await shop.open_event(E1)
+    last_ms = sum(round(wait * (1 + JITTER)) for wait in SCHEDULE_MS)
+    assert last_ms > 72 * HOUR_MS
+    retry = Retry(11, 1, 0, clock(), clock() + last_ms, 1, "down")
+    body, id = msgspec.json.encode(retry).decode(), retry_id(made.webhook.id, E1)
+    assert await shop.store.put(Document(RETRIES, id, 1, body))
+    for _ in range(3):
+        clock.advance(last_ms)
+        await crew.pruner.prune()
+        assert await left(shop) == [11, 12]
+    assert crew.pruner.idle == []
+    assert await shop.store.drop(RETRIES, id, 1)
+    await crew.pruner.prune()
+    assert await left(shop) == [12], "the control: it waits no longer"
+
+
+async def test_a_disabled_webhook_has_its_events_kept_for_as_long_as_an_idle_follower(shop, clock):
+    """Also those that were made after it was disabled; so whoever enables it in time loses none."""
+    crew = Crew(shop_with(shop, retention_days=1.0, cursor_idle_hours=IDLE_HOURS))
+    webhooks = crew.deliveries.webhooks
+    made = await webhooks.create("https://example.com/in", ["*"])
+    assert made is not None
+    await webhooks.disable(made.webhook.id, "a test")
+    await shop.create_event(description(id="late"))
+    await shop.pause_event("late")
+    for hours, kept in ((0, [1, 2]), (IDLE_HOURS, [1, 2]), (1, [2])):
+        clock.advance(round(hours * HOUR_MS))
+        await seen(shop, "webhooks", clock())
+        await crew.pruner.prune()
+        assert await left(shop, "late") == kept
+    await shop.open_event("late")
+    assert await webhooks.remove(made.webhook.id)
+    await crew.pruner.prune()
+    assert crew.pruner.idle == []
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("a bug")])
@@ -287,6 +393,19 @@ async def test_of_several_pruners_one_prunes(shop):
     assert await leases[0].hold()
     assert await pruner(shop, lease=leases[1]).prune() == 0
     assert await pruner(shop, lease=leases[0]).prune() == 2
+
+
+async def test_who_has_lost_the_lease_tells_of_no_idle_cursors(shop, clock):
+    """Another does: else their sum would count each twice, and for ever."""
+    mine, other = (pruner(shop, lease=Lease(shop.store, "prune", name)) for name in ("a", "b"))
+    await moved(shop, "relay", 0, 1)
+    clock.advance(IDLE_MS + 1)
+    await mine.round()
+    assert mine.idle == [Idle("relay", E1, 1)]
+    clock.advance(LEASE_MS)
+    for each in (other, mine):
+        await each.round()
+    assert (mine.idle, other.idle) == ([], [Idle("relay", E1, 1)])
 
 
 async def test_one_whose_lease_is_taken_meanwhile_stops_after_a_bite(shop, clock, monkeypatch):

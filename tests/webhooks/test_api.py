@@ -199,6 +199,26 @@ def test_a_rotation_shows_the_new_secret_and_is_done_once_for_a_key(served, webh
     assert reason(served.call("POST", path, {"keep_seconds": -1})) == (422, "invalid")
 
 
+def test_a_rotation_of_one_that_is_not_there_leaves_its_key_free(served, webhook):
+    headers = key()
+    wrong = served.call("POST", "/v1/webhooks/wh_nowhere/rotate", headers=headers)
+    assert reason(wrong) == (404, "unknown_webhook")
+    right = served.call("POST", f"/v1/webhooks/{webhook['id']}/rotate", headers=headers)
+    assert right.status_code == 200
+
+
+def test_a_rotation_for_which_there_is_no_room_is_refused_and_leaves_its_key_free(served, webhook):
+    path, headers = f"/v1/webhooks/{webhook['id']}/rotate", key()
+    for _ in range(9):
+        assert served.call("POST", path).status_code == 200
+    full = served.call("POST", path, headers=headers)
+    assert reason(full) == (429, "rate_limited")
+    assert "10 secrets sign already" in full.json()["detail"]
+    assert 86_000 < int(full.headers["Retry-After"]) <= 86_401
+    at_once = served.call("POST", path, {"keep_seconds": 0}, headers=headers)
+    assert at_once.status_code == 200
+
+
 def test_one_that_says_gone_is_shown_as_disabled_and_goes_on_when_enabled(served, receiver):
     receiver.answer = lambda got: 410
     event = make_event(served)

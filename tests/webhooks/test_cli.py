@@ -74,6 +74,8 @@ def test_a_webhook_is_added_and_listed_without_its_secret(run):
         (("add", URL, "--events", ","), "events"),
         (("add", "shop.example", "--events", "*"), "http://"),
         (("add", URL, "--events", "*", "--subject", "a.b"), "subjects[0]"),
+        (("redeliver", "wh_x", "gala", "99999999999999999999"), "4611686018427387904"),
+        (("redeliver", "wh_x", "gala", "0"), "from 1"),
     ],
 )
 def test_a_wrong_value_is_one_line_and_exit_code_two(run, args, word):
@@ -88,6 +90,11 @@ def test_a_secret_is_rotated_and_a_webhook_enabled_and_removed(run):
     assert code == 0
     assert out.splitlines()[-1].startswith("whsec_")
     assert out.splitlines()[-1] != secret
+    for _ in range(8):
+        run("rotate", id)
+    code, out, err = run("rotate", id)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "10 secrets sign already" in err
 
     async def disable() -> None:
         async with Holdfast.open("sqlite:///shop.db", upkeep=False) as shop:

@@ -8,6 +8,7 @@ import pytest
 import standardwebhooks
 from aiohttp import web
 
+from holdfast.brokers.webhooks.line import SUBSCRIPTION_MAX
 from holdfast.brokers.webhooks.retries import HOUR_MS, SCHEDULE_MS
 from holdfast.brokers.webhooks.subscriptions import State
 from holdfast.domain.cloudevents import message
@@ -90,7 +91,7 @@ async def test_many_events_go_out_at_once_but_of_each_one_fact_at_a_time(world, 
         await asyncio.gather(*(world.facts(event, 8) for event in events))
         await until(lambda: len(receiver.got) == 96)
     assert together == {False}
-    assert 2 < most <= deliveries.SUBSCRIPTION_MAX
+    assert 2 < most <= SUBSCRIPTION_MAX
     for event in events:
         assert receiver.facts(event) == [*range(2, 10)]
 

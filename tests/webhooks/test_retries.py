@@ -5,6 +5,7 @@ import pytest
 from holdfast.brokers.webhooks.retries import (
     DISABLE_MS,
     HOUR_MS,
+    REFUSED_MS,
     SCHEDULE_MS,
     Dead,
     Disable,
@@ -48,15 +49,29 @@ def test_chance_only_makes_a_wait_longer_by_a_tenth_at_most(chance):
 
 
 @pytest.mark.parametrize("status", [400, 413, 415, 422])
-def test_what_the_receiver_refuses_for_good_is_tried_four_times(status):
-    waits, end = run(Failure(f"answered {status}", status))
-    assert waits == [*SCHEDULE_MS[:3]]
+def test_what_the_receiver_refuses_for_good_is_tried_four_times_within_a_minute(status):
+    waits, end = run(Failure(f"answered {status}", status), chance=1.0)
+    assert len(waits) == 3
+    assert sum(waits) <= 60_000
     assert end == Dead(f"refused 4 times; at last: answered {status}")
 
 
 @pytest.mark.parametrize("status", [None, 301, 401, 404, 408, 409, 429, 500, 503])
 def test_everything_else_is_tried_by_the_whole_schedule(status):
     assert len(run(Failure("no", status))[0]) == len(SCHEDULE_MS)
+
+
+def test_each_schedule_goes_on_where_it_was_whatever_came_in_between():
+    refusal = Failure("answered 400", 400)
+    now, before, waits = NOW, None, []
+    for failure in (TROUBLE, refusal, TROUBLE, refusal, refusal, TROUBLE):
+        follows = decide(before, failure, now_ms=now)
+        waits.append(follows.due_ms - now)
+        now, before = follows.due_ms, follows
+    (t1, t2, t3, *_), (r1, r2, r3) = SCHEDULE_MS, REFUSED_MS
+    assert waits == [t1, r1, t2, r2, r3, t3]
+    end = decide(before, refusal, now_ms=now)
+    assert end == Dead("refused 4 times; at last: answered 400")
 
 
 def test_gone_disables_at_once():

@@ -7,10 +7,13 @@ import pytest
 from holdfast.brokers.webhooks import subscriptions
 from holdfast.brokers.webhooks.subscriptions import (
     FILTERS,
+    SECRETS_KEPT_MAX,
     SECRETS_MAX,
     SPELL_GAP_MS,
     TYPES,
     WEBHOOKS_MAX,
+    Crowded,
+    Rotated,
     State,
     Webhooks,
     faults_of,
@@ -166,7 +169,52 @@ async def test_a_rotation_never_lengthens_the_life_of_an_older_secret(webhooks, 
     for _ in range(2 * SECRETS_MAX):
         last = await webhooks.rotate(made.webhook.id, 0)
     assert last.webhook.signers(clock.now_ms) == [last.secret.value]
-    assert len(last.webhook.secrets) == SECRETS_MAX
+
+
+async def test_a_rotation_that_would_end_a_secret_early_is_refused(webhooks, clock):
+    made = await webhooks.create(URL, ["*"], key="k")
+    id, began = made.webhook.id, clock.now_ms
+    secrets = [made.secret]
+    for nth in range(SECRETS_MAX - 1):
+        clock.advance(1_000)
+        rotated = await webhooks.rotate(id, key=f"r{nth}")
+        assert isinstance(rotated, Rotated)
+        secrets.insert(0, rotated.secret.value)
+    assert rotated.webhook.signers(clock.now_ms) == secrets
+    full = await webhooks.rotate(id, 60, key="full")
+    assert isinstance(full, Crowded)
+    # The first ends a day after the first rotation.
+    assert clock.now_ms + full.wait_ms == began + 1_000 + DAY_MS
+    assert "10 secrets sign already" in full.detail
+    # Nothing has changed, and what was answered before is answered again.
+    assert (await webhooks.find(id)).signers(clock.now_ms) == secrets
+    assert (await webhooks.create(URL, ["*"], key="k")).secret == made.secret
+    assert (await webhooks.rotate(id, key="r0")).secret.value == secrets[-2]
+    clock.advance(full.wait_ms)
+    assert isinstance(await webhooks.rotate(id, key="full"), Rotated)
+
+
+async def test_a_rotation_that_ends_all_others_at_once_is_not_refused_for_their_number(
+    webhooks, clock
+):
+    """A secret that somebody stole has to be replaced now."""
+    made = await webhooks.create(URL, ["*"], key="k")
+    id = made.webhook.id
+    for _ in range(SECRETS_MAX - 1):
+        await webhooks.rotate(id)
+    assert isinstance(await webhooks.rotate(id), Crowded)
+    rotated = await webhooks.rotate(id, 0)
+    assert rotated.webhook.signers(clock.now_ms) == [rotated.secret.value]
+    assert (await webhooks.create(URL, ["*"], key="k")).secret == made.secret
+    # They are remembered, and that has an end as well.
+    for _ in range(SECRETS_KEPT_MAX - SECRETS_MAX - 1):
+        last = await webhooks.rotate(id, 0)
+    assert len(last.webhook.secrets) == SECRETS_KEPT_MAX
+    full = await webhooks.rotate(id, 0)
+    assert isinstance(full, Crowded)
+    assert (await webhooks.create(URL, ["*"], key="k")).secret == made.secret
+    clock.advance(full.wait_ms)
+    assert isinstance(await webhooks.rotate(id, 0), Rotated)
 
 
 async def test_a_rotation_under_the_same_key_is_done_once(webhooks):

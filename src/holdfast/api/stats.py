@@ -6,11 +6,13 @@ from msgspec import Meta
 
 from holdfast.api.calls import Call, Reply, reply
 from holdfast.api.events import unknown
+from holdfast.api.problems import Problem
 from holdfast.api.routes import Route
 from holdfast.api.service import Service
 from holdfast.api.wire import Count, Instant, Out
 from holdfast.domain.model import Millis, instant
 from holdfast.domain.stats import Stats, Tally
+from holdfast.errors import Pruned
 from holdfast.ids import is_event_id
 from holdfast.stores import host_clock
 
@@ -96,7 +98,10 @@ class EventStats(Out):
 
 async def see(service: Service, call: Call) -> Reply:
     event = call.params["event"]
-    stats = await service.projections.current(event) if is_event_id(event) else None
+    try:
+        stats = await service.projections.current(event) if is_event_id(event) else None
+    except Pruned as pruned:
+        raise Problem(410, "pruned", str(pruned), first=pruned.first) from None
     if stats is None:
         raise unknown(event)
     body = shown(stats, host_clock())
@@ -156,7 +161,7 @@ ROUTES = [
         operation="getStats",
         summary="How the sale has gone: by tier and hour, holds by state, velocity, last bookings",
         answers={200: EventStats},
-        reasons={404: ("unknown_event",)},
+        reasons={404: ("unknown_event",), 410: ("pruned",)},
         key_in_query=True,
     ),
 ]

@@ -11,7 +11,12 @@ from holdfast.api.events import unknown as unknown_event
 from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import ADMIN, Route
 from holdfast.api.service import Service
-from holdfast.brokers.webhooks.subscriptions import WEBHOOKS_MAX, Webhook, faults_of
+from holdfast.brokers.webhooks.subscriptions import (
+    WEBHOOKS_MAX,
+    Crowded,
+    Webhook,
+    faults_of,
+)
 from holdfast.domain.cloudevents import fact_id, message
 from holdfast.domain.faults import Fault, Faults
 from holdfast.domain.model import instant
@@ -116,17 +121,26 @@ async def rotate(service: Service, call: Call) -> Reply:
     id = call.params["webhook"]
     asked: wire.Rotation = ROTATION.decode(call.body or b"{}")
     key = call.idempotency_key()
+    used_for = digest("rotate", id, asked.keep_seconds)
     if key is not None:
-        await service.reservations.claim(key, digest("rotate", id, asked.keep_seconds))
-    rotated = await service.crew.deliveries.webhooks.rotate(id, asked.keep_seconds, key)
-    if rotated is None:
-        raise _unknown(id)
+        await service.reservations.claim(key, used_for)
+    webhooks = service.crew.deliveries.webhooks
+    rotated = await webhooks.rotate(id, asked.keep_seconds, key)
+    if rotated is None or isinstance(rotated, Crowded):
+        if key is not None:
+            await service.reservations.free(key, used_for)
+        raise _unknown(id) if rotated is None else _crowded(rotated)
     body = wire.RotatedSecret(
         id=id,
         secret=rotated.secret.value,
         previous_until=instant(rotated.previous_until_ms),
     )
     return reply(200, body, REPLAYED if rotated.replayed else None)
+
+
+def _crowded(crowded: Crowded) -> Problem:
+    headers = {"Retry-After": f"{crowded.wait_ms // 1000 + 1}"}
+    return Problem(429, "rate_limited", crowded.detail, headers=headers)
 
 
 async def enable(service: Service, call: Call) -> Reply:

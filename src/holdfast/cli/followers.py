@@ -6,6 +6,8 @@ from typing import Annotated
 import msgspec
 import typer
 
+from holdfast.brokers.webhooks.subscriptions import FOLLOWER as WEBHOOK
+from holdfast.brokers.webhooks.subscriptions import Webhooks
 from holdfast.cli.shared import (
     REFUSED,
     Failed,
@@ -16,12 +18,13 @@ from holdfast.cli.shared import (
     say,
 )
 from holdfast.domain.model import instant
+from holdfast.domain.views import Document
+from holdfast.followers.deliveries import FOLLOWER as WEBHOOKS
 from holdfast.followers.shards import KIND, read_table
 from holdfast.ports import Store
 from holdfast.settings import Settings, load_settings
+from holdfast.upkeep.prune import HOUR_MS, is_idle
 from holdfast.wiring import make_store
-
-HOUR_MS = 3600 * 1000
 
 app = typer.Typer(
     help="Who reads the log and how far each has come: list, forget.", no_args_is_help=True
@@ -74,7 +77,8 @@ def forget_follower(
 ) -> int:
     """Remove the cursors of a follower that is no more, so that no fact is kept for it.
 
-    A relay that is started under that name again publishes everything from the beginning.
+    A relay that is started under that name again publishes everything from the beginning. A
+    webhook's subscription is removed instead: holdfast webhooks remove.
 
     Example: holdfast followers forget old-relay
     """
@@ -85,44 +89,64 @@ async def _standings(settings: Settings) -> list[Standing]:
     store = make_store(settings)
     await store.open()
     try:
-        cursors, now = await store.cursors()
-        heads = await store.heads()
-        members = await _members(store)
+        return await _stand(store, round(settings.cursor_idle_hours * HOUR_MS))
     finally:
         await store.close()
-    before = now - round(settings.cursor_idle_hours * HOUR_MS)
-    standings: dict[str, Standing] = {}
+
+
+async def _stand(store: Store, idle_ms: int) -> list[Standing]:
+    waiting = await Webhooks(store).waiting()
+    members = await _members(store)
+    cursors, now = await store.cursors()
+    heads = await store.heads()
+    # Also those that have done nothing yet: all facts are kept for them.
+    names = {cursor.follower for cursor in cursors} | (members.keys() - {WEBHOOKS})
+    standings = {
+        name: Standing(name, members=members.get(_table_of(name), 0)) for name in sorted(names)
+    }
     for cursor in cursors:
-        each = standings.setdefault(
-            cursor.follower, Standing(cursor.follower, members=members.get(cursor.follower, 0))
-        )
-        behind = max(0, heads.get(cursor.event, 0) - cursor.seq)
+        each = standings[cursor.follower]
+        head = heads.get(cursor.event, 0)
         each.events += 1
-        each.behind += behind
-        each.idle += bool(behind) and cursor.moved_ms < before
+        each.behind += max(0, head - cursor.seq)
+        at_work = (cursor.follower, cursor.event) in waiting
+        each.idle += not at_work and await is_idle(store, cursor, head, now, idle_ms)
         each.moved = max(each.moved, f"{instant(cursor.moved_ms):%Y-%m-%d %H:%M:%S}")
     return list(standings.values())
 
 
+def _table_of(follower: str) -> str:
+    """The processes that send webhooks share one table."""
+    return WEBHOOKS if follower.startswith(WEBHOOK) else follower
+
+
 async def _members(store: Store) -> dict[str, int]:
-    """Processes at work, by follower. Those that send webhooks share one table."""
+    """Processes at work, by table."""
     documents, now = await store.documents(KIND)
-    return {
-        each.id: sum(until > now for until in read_table(each.body).members.values())
-        for each in documents
-    }
+    return {each.id: _at_work(each, now) for each in documents}
+
+
+def _at_work(table: Document, now: int) -> int:
+    return sum(until > now for until in read_table(table.body).members.values())
 
 
 async def _forget(settings: Settings, name: str) -> int:
     store = make_store(settings)
     await store.open()
     try:
-        if not (await store.cursors(name))[0]:
+        tables, now = await store.documents(KIND, name)
+        if name == WEBHOOKS or not (tables or (await store.cursors(name))[0]):
             raise Failed(
                 f"no follower {name!r}; `holdfast followers list` shows those there are", REFUSED
             )
-        if (await _members(store)).get(name):
-            raise Failed(f"{name} is at work: stop its processes first", REFUSED)
+        webhook = name.removeprefix(WEBHOOK)
+        if webhook != name and await Webhooks(store).find(webhook):
+            # It would be sent everything from the beginning.
+            raise Failed(f"{name} is subscribed: `holdfast webhooks remove {webhook}`", REFUSED)
+        for table in tables:
+            # First of all: who comes back meanwhile writes it, and nothing was taken from him.
+            if _at_work(table, now) or not await store.drop(KIND, name, table.version):
+                raise Failed(f"{name} is at work: stop its processes first", REFUSED)
         await store.forget(name)
     finally:
         await store.close()

@@ -1,6 +1,7 @@
 """holdfast lab: every published strategy, side by side, on this machine."""
 
 import asyncio
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from holdfast.cli.shared import (
     Failed,
     JsonOption,
     complain,
+    on_terminal,
     print_json,
     print_table,
     say,
@@ -87,7 +89,7 @@ def lab(
     In a database that is given it makes, and drops again, the schema holdfast_lab (PostgreSQL) or
     the tables lab_seats, lab_pools and lab_sales; in Redis, keys that begin with holdfast-lab:. For
     group-commit it makes Holdfast's own schema, if it is not there, and events lab-ID, which are
-    closed and stay. Nothing else is touched.
+    closed and stay; so do those of the curves. Nothing else is touched.
 
     Example: holdfast lab --quick
 
@@ -168,7 +170,7 @@ def _checked(stores: Sequence[str], redis: str | None) -> tuple[str, ...]:
         make_gate(Settings(gate=redis))
         if "cluster=" in redis:
             raise Failed("the lab takes one Redis, not a cluster: redis://host:port/0")
-    return tuple(stores)
+    return tuple(dict.fromkeys(stores))
 
 
 def _no_redis(found: Places) -> str:
@@ -242,13 +244,15 @@ def _line(last: Result) -> str:
     return f"{last}: {last.per_second:,.0f}/s, p99 {last.p99_ms:,.0f} ms{oversold}"
 
 
-COLUMNS = (
-    *("strategy", "store", "proc.", "sold", "oversold", "answers/s", "p50 ms", "p99 ms"),
-    *("retries", "gave up", "statements", "lock queue"),
-)
+COLUMNS = ("strategy", "store", "sold", "oversold", "per s", "p99 ms", "retries", "queue")
+WIDE = (*COLUMNS, "statements", "p50 ms", "gave up")
+WIDE_CHARS = 110
+"""On a narrower terminal the last columns are left out: all that is counted is in the JSON."""
 
 
 def _print(result: dict[str, Any], comparison: Comparison, html: Path | None) -> None:
+    narrow = on_terminal() and shutil.get_terminal_size().columns < WIDE_CHARS
+    columns = COLUMNS if narrow else WIDE
     machine, versions = result["machine"], result["versions"]
     say(f"{machine['cpus']} x {machine['model']}, {machine['memory_gb']} GB, {machine['system']}")
     say(", ".join(f"{name} {version}" for name, version in versions.items()))
@@ -257,7 +261,7 @@ def _print(result: dict[str, Any], comparison: Comparison, html: Path | None) ->
         if rows:
             say()
             say(f"{scenario.name}: {scenario.title} ({_size(scenario)})", "bold")
-            print_table(COLUMNS, rows)
+            print_table(columns, [row[: len(columns)] for row in rows])
     if comparison.left_out:
         say()
         say("Left out", "bold")
@@ -265,8 +269,9 @@ def _print(result: dict[str, Any], comparison: Comparison, html: Path | None) ->
         say(f"  {left.strategy} on {left.store}: {left.why}")
     say()
     say(
-        "Rates are buyers answered in a second, of whom 1,000 wait at a time. redis-lua keeps its "
-        "sales in memory; all others are on the disk before anybody hears of them."
+        "x4 is through four processes. per s are answers, yes or no, to 1,000 buyers who wait at a "
+        "time. queue is the most that waited for a lock at one moment. redis-lua keeps its sales "
+        "in memory; all others are on the disk before anybody hears of them."
     )
     if result["quick"]:
         say("This was a trial: too short to be a figure.")
@@ -284,18 +289,21 @@ def _size(scenario: Scenario) -> str:
 def _row(each: Result) -> list[str | int]:
     return [
         each.strategy,
-        each.store,
-        each.processes,
-        f"{each.sold:,} of {each.stock:,}",
+        f"{each.store} x{each.processes}",
+        each.sold,
         each.oversold,
         round(each.per_second),
-        f"{each.p50_ms:,.1f}",
-        f"{each.p99_ms:,.1f}",
+        _ms(each.p99_ms),
         each.retries,
-        each.gave_up,
-        each.statements,
         "-" if each.lock_queue is None else str(each.lock_queue),
+        each.statements,
+        _ms(each.p50_ms),
+        each.gave_up,
     ]
+
+
+def _ms(time_ms: float) -> str:
+    return f"{time_ms:,.0f}" if time_ms >= 10 else f"{time_ms:.1f}"
 
 
 def _ended(comparison: Comparison) -> int:

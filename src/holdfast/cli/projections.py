@@ -6,11 +6,12 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.shared import (
+    REFUSED,
     Failed,
     JsonOption,
     StoreOption,
@@ -27,6 +28,9 @@ from holdfast.ports import Store
 from holdfast.settings import Settings, load_settings
 from holdfast.stores import host_clock
 from holdfast.wiring import kafka_options, make_broker, make_store
+
+if TYPE_CHECKING:
+    from holdfast.followers.projections import Rebuilt
 
 app = typer.Typer(
     help="Show how a sale has gone, fold its log anew, or follow logs or Kafka all the while.\n\n"
@@ -53,20 +57,24 @@ def rebuild(
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Fold the log again from the beginning, and replace what was kept.
 
-    What comes of it is the same, unless what was kept was wrong. Sales go on meanwhile.
+    What comes of it is the same, unless what was kept was wrong. Sales go on meanwhile. One that
+    cannot be folded, for its facts are gone, is said on stderr, and the exit code is 1.
 
     Example: holdfast projections rebuild --store postgresql://shop@db/shop
     """
-    built = asyncio.run(_rebuild(load_settings({"store": store}), event))
+    rebuilt = asyncio.run(_rebuild(load_settings({"store": store}), event))
     if as_json:
-        print_json(built)
-    elif not built:
+        print_json(rebuilt.facts)
+    elif rebuilt.facts:
+        print_table(("event", "facts"), list(rebuilt.facts.items()))
+    elif not rebuilt.failed:
         say("no events")
-    else:
-        print_table(("event", "facts"), list(built.items()))
+    for each, trouble in rebuilt.failed.items():
+        print(f"holdfast: {each} was not rebuilt: {trouble}", file=sys.stderr)
+    return REFUSED if rebuilt.failed else 0
 
 
 @app.command()
@@ -152,14 +160,14 @@ def _pairs(stats: Stats) -> list[tuple[str, str]]:
     ]
 
 
-async def _rebuild(settings: Settings, event: str | None) -> dict[str, int]:
+async def _rebuild(settings: Settings, event: str | None) -> "Rebuilt":
     from holdfast.followers.projections import Projections
 
     async with _opened(settings) as store:
-        built = await Projections(store).rebuild(event)
-    if event is not None and not built:
+        rebuilt = await Projections(store).rebuild(event)
+    if event is not None and not rebuilt.facts and not rebuilt.failed:
         raise refused(Refused(Reason.UNKNOWN_EVENT, event))
-    return built
+    return rebuilt
 
 
 async def _follow(settings: Settings, source: str) -> None:

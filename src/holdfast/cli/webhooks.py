@@ -133,11 +133,13 @@ def rotate(
 
     Example: holdfast webhooks rotate wh_01KA5X0Q7RZJ4N8S2D6F9G3H5T --keep-seconds 3600
     """
-    from holdfast.brokers.webhooks.subscriptions import Webhooks
+    from holdfast.brokers.webhooks.subscriptions import Crowded, Webhooks
 
     rotated = _with_store(store, lambda store, _: Webhooks(store).rotate(webhook, keep_seconds))
     if rotated is None:
         raise _unknown(webhook)
+    if isinstance(rotated, Crowded):
+        raise Failed(rotated.detail, REFUSED)
     say(f"A new secret of {webhook}. The one before signs too for {keep_seconds:,} s more:")
     print(rotated.secret.value)
     return 0
@@ -162,7 +164,8 @@ def redeliver(
     webhook: WebhookArgument,
     event: Annotated[str, typer.Argument(metavar="EVENT", help="The event's id.")],
     sequence: Annotated[
-        int, typer.Argument(metavar="N", min=1, help="The fact's number on the event's log.")
+        int,
+        typer.Argument(metavar="N", min=1, max=2**62, help="The fact's number on the event's log."),
     ],
     store: StoreOption = None,
 ) -> int:

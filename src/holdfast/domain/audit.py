@@ -343,7 +343,7 @@ class LogAudit:
     def begins_after(self, pruned: int) -> None:
         """Facts up to that number were pruned, and no more: others at the beginning were lost."""
         if self.pruned > pruned:
-            self._add("log", f"number {pruned + 1}", f"number {self.pruned + 1}, and none was pruned")
+            self._add("log", f"number {pruned + 1}", f"number {self.pruned + 1}")
 
     def _units(self, entry: Entry) -> None:
         data = entry.data

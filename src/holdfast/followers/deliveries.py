@@ -12,13 +12,14 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.brokers.webhooks.line import Line
 from holdfast.brokers.webhooks.retries import (
     KIND,
     Dead,
@@ -30,14 +31,14 @@ from holdfast.brokers.webhooks.retries import (
     stalled,
 )
 from holdfast.brokers.webhooks.signing import headers
-from holdfast.brokers.webhooks.subscriptions import Webhook, Webhooks
+from holdfast.brokers.webhooks.subscriptions import State, Webhook, Webhooks
 from holdfast.domain.cloudevents import Message, message
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Millis
 from holdfast.domain.views import Document, Move
 from holdfast.errors import HoldfastError, SettingsError
 from holdfast.followers.dead_letters import DeadLetters, TooManyLetters
-from holdfast.followers.shards import LEASE_MS, Shards, shard_of
+from holdfast.followers.shards import LEASE_MS, SHARDS, Shards, shard_of
 from holdfast.ids import Ids
 from holdfast.ports import Store
 from holdfast.settings import Settings
@@ -54,9 +55,6 @@ ROUND_SECONDS = 0.02
 """What is new within so long is looked at together."""
 PAGE_FACTS_MAX = 100
 DELIVERIES_MAX = 32
-SUBSCRIPTION_MAX = 8
-"""Of one subscription's events at a time. One that fails has a single one: the others' slots are
-not for waiting on it."""
 FAILING_MAX = 16
 """Deliveries of failing subscriptions, beside those that work."""
 MOVE_SECONDS = 0.5
@@ -93,32 +91,6 @@ def make_post(settings: Settings) -> "Post":
     return Post(settings.webhook_seconds, internal=settings.webhook_internal)
 
 
-class Line:
-    """One subscription, as this process sees it."""
-
-    def __init__(self, webhook: Webhook) -> None:
-        self.webhook = webhook
-        self.loaded = False
-        self.cursors: dict[str, int] = {}
-        self.behind: dict[str, None] = {}
-        """Events of ours that have something new, whose turn it is first in front."""
-        self.busy: set[str] = set()
-        self.waiting: dict[str, Retry] = {}
-
-    @property
-    def slots(self) -> int:
-        most = SUBSCRIPTION_MAX if self.webhook.failing_since_ms is None else 1
-        return most - len(self.busy)
-
-    def retry(self, event: str) -> Retry | None:
-        """What the event waits with, if it still has to."""
-        found = self.waiting.get(event)
-        return found if found is not None and found.turn == self.webhook.turn else None
-
-    def key(self, event: str) -> str:
-        return f"{self.webhook.id}/{event}"
-
-
 class Deliveries:
     def __init__(
         self,
@@ -142,12 +114,18 @@ class Deliveries:
         self._lines: dict[str, Line] = {}
         self._heads: dict[str, int] = {}
         self._mine: dict[int, int] = {}
+        """Shards that are ours in this round, and their fences; none when the lease has run out."""
+        self._taken: dict[int, int] = {}
+        """The same as they were last: what is known of a shard is true as long as its fence is."""
+        self._wanted = asyncio.Event()
+        """There is something to divide with the others."""
         self._read_at = float("-inf")
         self._now: tuple[Millis, float] = (0, 0.0)
         """The authority's time, and ours when it was asked for."""
         self._again = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._waking: asyncio.Task[None] | None = None
         self._stopping = False
         self._stumbled = False
@@ -158,6 +136,11 @@ class Deliveries:
         """Attempts that delivered nothing."""
         self.dead = 0
         self.disabled = 0
+        """How often this process disabled a subscription."""
+        self.disabled_now = 0
+        """Subscriptions that are disabled, as they were last read."""
+        self.missed = 0
+        """Facts that were pruned before they were delivered."""
         self.repeated = 0
         """Facts that were delivered but whose cursor had been moved by another meanwhile."""
 
@@ -169,7 +152,7 @@ class Deliveries:
         return {
             line.webhook.id: sum(
                 max(0, self._heads.get(event, 0) - line.cursors.get(event, 0))
-                for event in {*line.behind, *line.busy, *line.waiting}
+                for event in line.lagging()
             )
             for line in self._lines.values()
         }
@@ -184,18 +167,20 @@ class Deliveries:
     def start(self) -> None:
         self._stopping = False
         self._task = asyncio.create_task(self._run())
+        self._renewing = asyncio.create_task(self._renew())
 
     async def stop(self) -> None:
         """What is on its way has a few seconds to be answered; the rest is another's at once."""
         self._stopping = True
         await end_task(self._task)
         await end_task(self._waking)
-        self._task = self._waking = None
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
-        for task in list(self._tasks):
+        # Not before: until they have ended, what they deliver is to be ours.
+        for task in [self._renewing, *self._tasks]:
             await end_task(task)
-        if self._shards.mine:
+        self._task = self._waking = self._renewing = None
+        if self._wanted.is_set():
             with contextlib.suppress(HoldfastError):
                 await self._shards.leave()
         if self._post is not None:
@@ -225,6 +210,22 @@ class Deliveries:
                 self._stumbled = True
                 log.exception("the deliveries of webhooks stumbled, and go on")
             await self._pause()
+
+    async def _renew(self) -> None:
+        """Beside the rounds, for a round may take longer than a lease lasts."""
+        while True:
+            await self._wanted.wait()
+            try:
+                if self._lines:
+                    await self._shards.renew()
+                else:
+                    self._wanted.clear()
+                    await self._shards.leave()
+            except Exception as trouble:  # whatever it is, the next time may go better
+                log.warning("the share in the webhooks was not renewed: %s", trouble)
+            if self._shards.mine != self._taken:
+                self._again.set()
+            await asyncio.sleep(self._shards.renew_seconds)
 
     def _stumble(self, trouble: HoldfastError) -> None:
         self._stumbled = True
@@ -257,29 +258,40 @@ class Deliveries:
     async def _round(self) -> None:
         if time.monotonic() - self._read_at >= self._read_seconds:
             await self._read()
-        if not self._lines:
-            if self._shards.mine:
-                await self._shards.leave()
+        self._divide()
+        if not self._lines or not self._taken:
             return
-        if self._shards.due:
-            await self._shards.renew()
         heads = await self._store.heads()
-        if (mine := dict(self._shards.mine)) != self._mine:
-            for line in self._lines.values():
-                line.loaded = False
-            self._mine = mine
-        if not all(line.loaded for line in self._lines.values()):
+        if any(line.unread for line in self._lines.values()):
             await self._load(heads)
         self._note(heads)
-        for line in sorted(self._lines.values(), key=lambda line: len(line.busy)):
+        now_ms = self._now_ms()
+        for line in self._lines.values():
+            line.wake(now_ms)
+        ready = [line for line in self._lines.values() if line.behind]
+        for line in sorted(ready, key=lambda line: len(line.busy)):
             await self._serve(line)
+
+    def _divide(self) -> None:
+        """Of shards that were not ours so far, or were another's in between, everything is read
+        anew. When only the lease had run out, the fence is the same: nobody else had them."""
+        self._mine = dict(self._shards.mine)
+        if not self._mine or self._mine == self._taken:
+            return
+        gone = {nth for nth, fence in self._taken.items() if self._mine.get(nth) != fence}
+        new = {nth for nth, fence in self._mine.items() if self._taken.get(nth) != fence}
+        self._taken = self._mine
+        for line in self._lines.values():
+            self._drop(line, gone, line.busy)
+            line.unread |= new
 
     async def _read(self) -> None:
         """The subscriptions that are live, as they are now."""
         found, now = await self.webhooks.read()
         self._read_at = time.monotonic()
         self._now = now, self._read_at
-        there = {each.id: each for each, _ in found}
+        there = {each.id: each for each, _ in found if each.removed_ms is None}
+        self.disabled_now = sum(each.state is State.DISABLED for each in there.values())
         for id, line in list(self._lines.items()):
             webhook = there.get(id)
             if webhook is None or not webhook.live:
@@ -288,9 +300,12 @@ class Deliveries:
                 if not line.busy:
                     self._lines.pop(id, None)
         for webhook in [each for each in there.values() if each.live]:
-            line = self._lines.setdefault(webhook.id, Line(webhook))
-            line.loaded = line.loaded and line.webhook.turn == webhook.turn
+            line = self._lines.setdefault(webhook.id, Line(webhook, range(SHARDS)))
+            if line.turn != webhook.turn:
+                line.turn, line.unread = webhook.turn, set(range(SHARDS))
             line.webhook = webhook
+        if self._lines:
+            self._wanted.set()
         await self.webhooks.forget_removed(found, now)
 
     def _now_ms(self) -> Millis:
@@ -298,48 +313,90 @@ class Deliveries:
         return told + round((time.monotonic() - at) * 1000)
 
     async def _load(self, heads: Mapping[str, int]) -> None:
-        """Where the cursors stand and what waits, of pairs that may have been another's so far."""
-        lines = [(line, set(line.busy)) for line in self._lines.values() if not line.loaded]
-        documents, _ = await self._store.documents(KIND)
-        retries = {each.id: _read_retry(each.body) for each in documents}
-        for line, busy in lines:
+        """Where the cursors stand and what waits, of pairs that may have been another's so far: of
+        all subscriptions in one read each."""
+        lines = [
+            (line, line.unread, set(line.busy)) for line in self._lines.values() if line.unread
+        ]
+        for line, _, _ in lines:
             # A delivery that stumbles meanwhile says so again.
-            line.loaded = True
-            try:
-                cursors, _ = await self._store.cursors(line.webhook.follower)
-            except BaseException:
-                line.loaded = False
-                raise
-            # Of what was on its way just now, the delivery itself knows best.
-            known = {event: line.cursors[event] for event in busy if event in line.cursors}
-            line.cursors = {each.event: each.seq for each in cursors} | known
-            line.waiting = {event: line.waiting[event] for event in busy & line.waiting.keys()} | {
-                event: retry
-                for event in heads.keys() - busy
-                if (retry := retries.get(retry_id(line.webhook.id, event)))
-                and retry.seq > line.cursors.get(event, 0)
-            }
-            line.behind = {}
-            self._note_line(line, heads)
+            line.unread = set()
+        try:
+            documents, _ = await self._store.documents(KIND)
+            only = lines[0][0].webhook.follower if len(lines) == 1 else None
+            cursors, _ = await self._store.cursors(only)
+        except BaseException:
+            for line, unread, _ in lines:
+                line.unread |= unread
+            raise
+        retries = {each.id: each for each in documents}
+        found = {
+            follower: {each.event: each.seq for each in group}
+            for follower, group in groupby(cursors, key=lambda each: each.follower)
+        }
+        past: list[Document] = []
+        for line, unread, busy in lines:
+            there = found.get(line.webhook.follower, {})
+            past += self._fill(line, unread & self._taken.keys(), busy, heads, there, retries)
+            # There may be very many of them, and others have to get a turn.
+            await asyncio.sleep(0)
+        for each in past:
+            await self._store.drop(KIND, each.id, each.version)
+
+    def _fill(
+        self,
+        line: Line,
+        shards: Set[int],
+        busy: Set[str],
+        heads: Mapping[str, int],
+        cursors: Mapping[str, int],
+        retries: Mapping[str, Document],
+    ) -> list[Document]:
+        """What was read, instead of what was known of those shards; what waits no longer, because
+        somebody delivered it meanwhile."""
+        # Of what was on its way just now, the delivery itself knows best.
+        known = busy & line.cursors.keys()
+        self._drop(line, shards, known)
+        past: list[Document] = []
+        for event, head in heads.items():
+            if event in known or not line.webhook.follows(event):
+                continue
+            if shard_of(line.key(event)) not in shards:
+                continue
+            seq = line.cursors[event] = cursors.get(event, 0)
+            document = retries.get(retry_id(line.webhook.id, event))
+            retry = _read_retry(document.body) if document else None
+            if document and retry and retry.seq <= seq:
+                past.append(document)
+            elif retry:
+                line.wait(event, retry)
+            if head > seq:
+                line.note(event)
+        return past
+
+    def _drop(self, line: Line, shards: Set[int], but: Set[str]) -> None:
+        if shards:
+            line.drop(lambda event: event not in but and shard_of(line.key(event)) in shards)
 
     def _note(self, heads: dict[str, int]) -> None:
         """What is new goes to the end of each line."""
         moved = {event: head for event, head in heads.items() if self._heads.get(event) != head}
         self._heads = heads
         for line in self._lines.values():
-            self._note_line(line, moved)
-
-    def _note_line(self, line: Line, heads: Mapping[str, int]) -> None:
-        for event, head in heads.items():
-            if head > line.cursors.get(event, 0) and line.webhook.follows(event):
-                line.behind[event] = None
+            for event, head in moved.items():
+                if (
+                    head > line.cursors.get(event, 0)
+                    and line.webhook.follows(event)
+                    and shard_of(line.key(event)) in self._taken
+                ):
+                    line.note(event)
 
     # Choosing what goes out
 
     async def _serve(self, line: Line) -> None:
         """Starts as many deliveries of a subscription as there is room for, and passes over what
         it does not want."""
-        if not line.webhook.live or not line.loaded:
+        if not line.webhook.live or line.slots <= 0:
             return
         fences = self._chosen(line, min(line.slots, self._free(line)))
         if not fences:
@@ -348,36 +405,54 @@ class Deliveries:
         entries = await self._store.tails(after, PAGE_FACTS_MAX)
         passed: list[Move] = []
         for event, group in groupby(entries, key=lambda entry: entry.event):
-            page = list(group)
-            _warn_of_gap(line.webhook, event, after[event], page[0].seq)
+            page, at, fence = list(group), after[event], fences[event]
+            if page[0].seq != at + 1:
+                if not await self._skip(line, Move(event, at, page[0].seq - 1, fence)):
+                    continue
+                at = page[0].seq - 1
             if any(line.webhook.wants(entry.type) for entry in page):
-                self._begin(line, page, after[event], fences[event])
+                self._begin(line, page, at, fence)
             else:
-                passed.append(Move(event, after[event], page[-1].seq, fences[event]))
+                passed.append(Move(event, at, page[-1].seq, fence))
         if passed:
             await self._move(line, passed)
             self._again.set()
+
+    async def _skip(self, line: Line, move: Move) -> bool:
+        """Past facts that the log has no longer; said once, for the cursor is behind them then."""
+        if not await self._move(line, [move]):
+            return False
+        self.missed += move.seq - move.was
+        log.error(
+            "%s: facts %d to %d were pruned before they were delivered to %s",
+            *(move.event, move.was + 1, move.seq, line.webhook.id),
+        )
+        retry = line.waiting.get(move.event)
+        if retry is not None and retry.seq <= move.seq:
+            del line.waiting[move.event]
+            await self._forget_retry(line, move.event)
+        return True
 
     def _chosen(self, line: Line, most: int) -> dict[str, int]:
         """Events whose turn it is, each with the fence under which it is ours; those that are not
         ours, or have nothing new, leave the line."""
         chosen: dict[str, int] = {}
-        now_ms = self._now_ms()
-        for event in list(line.behind):
+        # While the lease has run out nobody knows whose they are.
+        for _ in range(len(line.behind) if self._mine else 0):
             if len(chosen) >= most:
                 break
-            if event in line.busy:
+            event = next(iter(line.behind))
+            # To the end: next time it is another's turn.
+            line.behind.move_to_end(event)
+            shard = shard_of(line.key(event))
+            if event in line.busy or shard in line.unread:
                 continue
-            fence = self._mine.get(shard_of(line.key(event)), 0)
-            if not fence or self._heads.get(event, 0) <= line.cursors.get(event, 0):
-                del line.behind[event]
-                continue
-            retry = line.retry(event)
-            if retry is None or retry.due_ms <= now_ms:
+            fence = self._mine.get(shard, 0)
+            if fence and self._heads.get(event, 0) > line.cursors.get(event, 0):
                 chosen[event] = fence
-                # To the end: next time it is another's turn.
+            else:
                 del line.behind[event]
-                line.behind[event] = None
+                line.waiting.pop(event, None)
         return chosen
 
     def _free(self, line: Line) -> int:
@@ -397,8 +472,12 @@ class Deliveries:
             else:
                 # Another has it now, or a reply was lost: the cursor itself tells.
                 line.cursors.pop(move.event, None)
-                line.loaded = False
+                self._doubt(line, move.event)
         return moved
+
+    def _doubt(self, line: Line, event: str) -> None:
+        """What is known of it may be wrong: it is read again before anything goes out."""
+        line.unread.add(shard_of(line.key(event)))
 
     # One event's facts, one by one
 
@@ -414,13 +493,19 @@ class Deliveries:
             await self._deliver_page(line, page, at, fence)
             self._told = ""
         except HoldfastError as trouble:
-            line.loaded = False
+            self._doubt(line, event)
             self._stumble(trouble)
         except Exception:
-            line.loaded, self._stumbled = False, True
+            self._doubt(line, event)
+            self._stumbled = True
             log.exception("a delivery of %s to %s stumbled", event, line.webhook.id)
         finally:
             line.busy.discard(event)
+            if shard_of(line.key(event)) in self._taken:
+                # There may be more of it; where there is not, it leaves the line.
+                line.note(event)
+            else:
+                line.drop(lambda each: each == event)
             if not self._stopping:
                 self._again.set()
 
@@ -431,6 +516,7 @@ class Deliveries:
         for entry in page:
             if line.webhook.wants(entry.type):
                 if not self._may(line, event, fence):
+                    self._doubt(line, event)
                     break
                 if not await self._deliver_one(line, event, message(entry)):
                     break
@@ -508,7 +594,7 @@ class Deliveries:
             body = msgspec.json.encode(follows).decode()
             version = documents[0].version if documents else 0
             await self._store.put(Document(KIND, id, version + 1, body))
-            line.waiting[event] = follows
+            line.wait(event, follows)
         return False
 
     async def _bury(self, line: Line, event: str, fact: Message, reason: str) -> None:
@@ -526,14 +612,6 @@ class Deliveries:
         documents, _ = await self._store.documents(KIND, retry_id(line.webhook.id, event))
         for each in documents:
             await self._store.drop(KIND, each.id, each.version)
-
-
-def _warn_of_gap(webhook: Webhook, event: str, after: int, first: int) -> None:
-    if first != after + 1:
-        log.error(
-            "%s: facts %d to %d were pruned before they were delivered to %s",
-            *(event, after + 1, first - 1, webhook.id),
-        )
 
 
 async def redeliver(

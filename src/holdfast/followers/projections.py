@@ -6,7 +6,9 @@ other takes over what was written. A read is the document and the rest of the lo
 even where nobody writes.
 
 Facts may be pruned. Before they are, `settle` folds them into a second document, the baseline, from
-which a rebuild begins instead of from nothing.
+which a rebuild begins instead of from nothing. It is all that is left of them, so it is read
+whatever its format: what is added to `Stats` has a default, and what is there keeps its name and
+type.
 """
 
 import asyncio
@@ -15,14 +17,15 @@ import itertools
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from holdfast.domain.facts import Entry
 from holdfast.domain.stats import Stats, Taken
 from holdfast.domain.views import Document
-from holdfast.errors import HoldfastError, Pruned, StoreBusy
+from holdfast.errors import HoldfastError, Pruned, SchemaMismatch, StoreBusy
 from holdfast.ids import Ids
 from holdfast.ports import Store
 from holdfast.tasks import end_task
@@ -31,7 +34,8 @@ from holdfast.upkeep.lease import Lease
 KIND = "projection"
 BASELINE = "projection-base"
 FORMAT = 1
-"""Grows when facts come to be counted in another way: what was counted before is then rebuilt."""
+"""Grows when facts come to be counted in another way: what was counted before is then rebuilt. Of
+what was pruned, the old count stands."""
 LEASE = "projections"
 
 PAGE_FACTS = 1_000
@@ -44,6 +48,10 @@ KEPT_SECONDS = 60.0
 """Then it is read again: somebody may have rebuilt it."""
 BEHIND_FACTS_MAX = 10_000
 """Where nobody saves, a read that had to fold so many does."""
+SAVE_FACTS = 20_000
+"""After so many a long log is saved in between: whoever goes on does not begin anew."""
+HELD_SECONDS = 1.0
+"""So long a lease is taken for ours without asking; it lasts longer."""
 TRIES_MAX = 10
 EVERY_SECONDS = 1.0
 
@@ -55,8 +63,23 @@ class Saved(msgspec.Struct):
     stats: Stats
 
 
+class Rebuilt(NamedTuple):
+    """What came of folding logs again."""
+
+    facts: dict[str, int]
+    """Of each event the number of its last."""
+    failed: dict[str, HoldfastError]
+
+
+Ours = Callable[[], Awaitable[bool]]
+"""Whether the work is still this process's."""
+
 _read = msgspec.json.Decoder(Saved).decode
 _encode = msgspec.json.Encoder().encode
+
+
+async def _always() -> bool:
+    return True
 
 
 class _Kept:
@@ -100,7 +123,9 @@ class Projections:
         self._heads: Mapping[str, int] = {}
         self._saved: dict[str, int] = {}
         """How far each event's document has come, of those that were seen."""
-        self._complained: set[str] = set()
+        self._complained: dict[str, str] = {}
+        """What was said last, of each event that is not well."""
+        self._held_at = float("-inf")
         self._task: asyncio.Task[None] | None = None
 
     # Reading
@@ -162,27 +187,35 @@ class Projections:
         self._saved[kept.event] = kept.saved
 
     async def _document(self, kind: str, event: str) -> tuple[Stats | None, int]:
-        """What it says, if that can be read, and its version."""
+        """What it says, if that counts here, and its version."""
+        saved, version = await self._saved_as(kind, event)
+        fits = saved is not None and (saved.format == FORMAT or kind == BASELINE)
+        return (saved.stats if saved and fits else None), version
+
+    async def _saved_as(self, kind: str, event: str) -> tuple[Saved | None, int]:
         documents, _ = await self._store.documents(kind, event)
         if not documents:
             return None, 0
         try:
-            saved = _read(documents[0].body)
+            return _read(documents[0].body), documents[0].version
         except msgspec.DecodeError:
             return None, documents[0].version
-        return (saved.stats if saved.format == FORMAT else None), documents[0].version
 
     async def _catch_up(self, kept: _Kept) -> None:
         """Folds the rest of the log."""
-        while True:
-            after = kept.stats.seq
-            page = await self._store.log(kept.event, after, PAGE_FACTS)
-            if page and page[0].seq != after + 1:
-                await self._pass_over(kept, page[0].seq)
-            # Else others may have changed what we have: then it is read again.
-            elif kept.take(page) and len(page) < PAGE_FACTS:
-                return
-            await asyncio.sleep(0)  # a long log must not keep the loop to itself
+        while await self._take_page(kept):
+            pass
+
+    async def _take_page(self, kept: _Kept) -> bool:
+        """Whether there may be more."""
+        after = kept.stats.seq
+        await asyncio.sleep(0)  # a long log must not keep the loop to itself
+        page = await self._store.log(kept.event, after, PAGE_FACTS)
+        if page and page[0].seq != after + 1:
+            await self._pass_over(kept, page[0].seq)
+            return True
+        # Others may have changed what we have: then it is read again.
+        return not kept.take(page) or len(page) == PAGE_FACTS
 
     async def _pass_over(self, kept: _Kept, first: int) -> None:
         """The log begins later: others have folded what was before."""
@@ -206,7 +239,7 @@ class Projections:
     async def stop(self) -> None:
         if self._task is not None:
             await end_task(self._task)
-            self._task = None
+            self._task, self._held_at = None, float("-inf")
             with contextlib.suppress(HoldfastError):
                 await self._lease.give_back()
 
@@ -214,37 +247,63 @@ class Projections:
         while True:
             await asyncio.sleep(self._every_seconds)
             try:
-                if await self._lease.hold():
-                    await self.round()
+                if await self._ours():
+                    await self.round(self._ours)
                 else:
                     self._heads = {}
             except Exception as trouble:  # whatever it is, the next round may go better
                 log.warning("projections were not saved: %s", trouble)
 
-    async def round(self) -> int:
-        """Saves the state of every event that has moved; of how many."""
+    async def _ours(self) -> bool:
+        """Whether the lease is ours. It is renewed here, so a long round asks all the while."""
+        if (asked := self._clock()) - self._held_at >= HELD_SECONDS:
+            self._held_at = asked if await self._lease.hold() else float("-inf")
+        return self._held_at > float("-inf")
+
+    async def round(self, ours: Ours = _always) -> int:
+        """Saves the state of every event that has moved, for as long as that is ours; how often."""
         self._heads = await self._store.heads()
         behind = [event for event, head in self._heads.items() if head > self._saved.get(event, 0)]
         saved = 0
         for first in range(0, len(behind), ROUND_EVENTS_MAX):
-            saved += await self._follow(behind[first : first + ROUND_EVENTS_MAX])
+            saved += await self._follow(behind[first : first + ROUND_EVENTS_MAX], ours)
         return saved
 
-    async def _follow(self, events: Sequence[str]) -> int:
+    async def _follow(self, events: Sequence[str], ours: Ours) -> int:
         kept = {event: self._keep(event) for event in events}
         for each in kept.values():
+            if not await ours():
+                return 0
             await self._load(each)
         await self._take_tails(kept)
         saved = 0
         for event, each in kept.items():
             try:
-                if each.stats.seq < self._heads[event]:
-                    await self._catch_up(each)
-                saved += each.stats.seq > each.saved and await self._save(each)
+                saved += await self._follow_one(each, ours)
+                self._complained.pop(event, None)
             except Exception as trouble:
                 # One event's trouble is its own: the others are saved.
-                log.warning("the projection of %s was not saved: %s", event, trouble)
+                self._complain(event, f"the projection was not saved: {trouble}")
         return saved
+
+    async def _follow_one(self, kept: _Kept, ours: Ours) -> int:
+        """How often it was saved: of a long log, in between."""
+        saved, more = 0, kept.stats.seq < self._heads[kept.event]
+        while more:
+            if not await ours():
+                return saved
+            more = await self._take_page(kept)
+            if more and kept.stats.seq - kept.saved >= SAVE_FACTS:
+                saved += await self._save(kept)
+        if kept.stats.seq > kept.saved and await ours():
+            saved += await self._save(kept)
+        return saved
+
+    def _complain(self, event: str, trouble: str) -> None:
+        """Once, until it is well again or something else is wrong."""
+        if self._complained.get(event) != trouble:
+            self._complained[event] = trouble
+            log.error("%s: %s", event, trouble)
 
     async def _take_tails(self, kept: Mapping[str, _Kept]) -> None:
         """Most are behind by a few facts: these are read in one go. What is left is for others."""
@@ -297,19 +356,24 @@ class Projections:
         with contextlib.suppress(Pruned):
             await self._catch_up(kept)
         if kept.take(entries):
-            self._complained.discard(kept.event)
-        elif kept.event not in self._complained:
-            self._complained.add(kept.event)
-            log.error("%s: the facts after %d are missing", kept.event, kept.stats.seq)
+            self._complained.pop(kept.event, None)
+        else:
+            self._complain(kept.event, f"the facts after {kept.stats.seq} are missing")
 
     # Anew
 
-    async def rebuild(self, event: str | None = None) -> dict[str, int]:
+    async def rebuild(self, event: str | None = None) -> Rebuilt:
         """Folds the logs again, of one event or of all, from the baseline or from nothing, and
-        replaces what was saved; the number of the last fact of each. Processes that have a state
-        of their own take over the rebuilt one. Raises Pruned as `current` does."""
-        events = sorted(await self._store.heads()) if event is None else [event]
-        return {each: seq for each in events if (seq := await self._rebuild(each))}
+        replaces what was saved. Processes that have a state of their own take over the rebuilt one.
+        One whose facts are missing (Pruned), or that cannot be saved, fails alone."""
+        rebuilt = Rebuilt({}, {})
+        for each in sorted(await self._store.heads()) if event is None else [event]:
+            try:
+                if seq := await self._rebuild(each):
+                    rebuilt.facts[each] = seq
+            except (Pruned, StoreBusy) as trouble:
+                rebuilt.failed[each] = trouble
+        return rebuilt
 
     async def _rebuild(self, event: str) -> int:
         base, _ = await self._document(BASELINE, event)
@@ -328,12 +392,15 @@ class Projections:
 
     async def settle(self, event: str, through: int) -> None:
         """Returns when the baseline has every fact up to that one, so that these may be pruned: a
-        rebuild gives the same without them. Raises Pruned where some are gone already."""
+        rebuild gives the same without them. Raises Pruned where some are gone already, and
+        SchemaMismatch where a newer program wrote the baseline: it counts what we do not."""
         for _ in range(TRIES_MAX):
-            base, version = await self._document(BASELINE, event)
-            stats = base or Stats.empty(event)
+            base, version = await self._saved_as(BASELINE, event)
+            stats = base.stats if base else Stats.empty(event)
             if stats.seq >= through:
                 return
+            if base and base.format > FORMAT:
+                raise SchemaMismatch(f"a newer version of Holdfast wrote the baseline of {event}")
             stats = await self._replayed(stats, through)
             if await self._put(BASELINE, stats, version + 1):
                 return

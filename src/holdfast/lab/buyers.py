@@ -49,7 +49,8 @@ async def rush(order: Order) -> Counters:
     counters = Counters()
     kind = STRATEGIES[order.strategy]
     db, redis = Database(order.store, counters), Claims(order.redis, counters)
-    ground = Ground(order.scenario, counters, db, redis, order.store, order.event)
+    abreast = min(order.connections, order.waiting, order.buyers)
+    ground = Ground(order.scenario, counters, db, redis, order.store, order.event, abreast)
     strategy = kind(ground)
     try:
         if kind.name != "group-commit" and kind.stores != ("redis",):

@@ -30,6 +30,8 @@ REDIS = "redis"
 WAITING_MAX = 1_000
 """Buyers of all processes who wait for an answer at a time, as a service has so many requests in
 hand; the next one clicks as one is answered."""
+CONNECTIONS_MIN = 2
+"""Of a process: with one, its buyers would never meet."""
 CHANCE = ("pairs",)
 """Where it depends on who comes first how much can be sold at all."""
 PUBLISHED = (
@@ -87,7 +89,8 @@ class Result(msgspec.Struct, frozen=True):
         if self.torn:
             found.append(f"{self.torn:,} buyers got a part of what they wanted")
         if self.sold < self.stock and self.scenario not in CHANCE:
-            found.append(f"sold {self.sold:,} of {self.stock:,}")
+            gave_up = f", {self.gave_up:,} buyers gave up" if self.gave_up else ""
+            found.append(f"sold {self.sold:,} of {self.stock:,}{gave_up}")
         if self.bought != self.sold:
             found.append(f"buyers were told of {self.bought:,} units, the rows have {self.sold:,}")
         if self.errors:
@@ -283,7 +286,7 @@ class Bout:
                 first=part.start,
                 buyers=len(part),
                 waiting=max(WAITING_MAX // len(parts), 1),
-                connections=max(connections // len(parts), 1),
+                connections=max(connections // len(parts), CONNECTIONS_MIN),
                 store=self._tables.url if self._tables else "",
                 redis=self._plan.redis if job.kind.uses_redis else None,
                 event=event,

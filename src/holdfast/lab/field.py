@@ -142,6 +142,8 @@ class Ground(msgspec.Struct):
     """The store's address."""
     event: str = ""
     """The event that was made for Holdfast."""
+    abreast: int = 1
+    """Buyers who have a connection at the same time."""
 
 
 class Strategy:

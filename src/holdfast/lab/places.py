@@ -19,6 +19,8 @@ from holdfast.lab.servers import (
 
 ON_DISK = Path("/var/tmp")
 """Not where temporary files go: that may be memory, and every flush would look free."""
+TOLD_CHARS = 200
+"""Of what a server that did not start said last."""
 DRIVERS = {Postgres: ("asyncpg", "postgres"), MariaDB: ("aiomysql", "mysql"), Redis: ("redis",) * 2}
 SETTINGS = {
     # As a small server is set up; durable, as they come.
@@ -51,6 +53,8 @@ def places(
                 found[name] = _start(stack, kind)
             except MissingServer as lacking:
                 missing[name] = f"not installed here: {lacking}"
+            except (RuntimeError, OSError) as trouble:
+                missing[name] = f"it did not start: {' '.join(str(trouble).split())[-TOLD_CHARS:]}"
 
         if not stores:
             start("postgresql", Postgres)

@@ -7,7 +7,7 @@ there already under these names is somebody's: then nothing is done.
 import asyncio
 from contextlib import suppress
 
-from holdfast.errors import SettingsError
+from holdfast.errors import SettingsError, StoreUnavailable
 from holdfast.lab.databases import SCHEMA, Rows, dialect_of, driver_trouble
 from holdfast.lab.field import POOL, Scenario, seat
 from holdfast.settings import Settings
@@ -69,6 +69,17 @@ class Tables:
         store = make_store(Settings(store=self.url))
         if look := getattr(store, "has_schema", None):
             await look()  # connects, and says in one line what is wrong
+        try:
+            await self._begin()
+        except Exception as trouble:
+            if not driver_trouble(trouble):
+                raise
+            raise StoreUnavailable(
+                f"{self.shown}: {' '.join(str(trouble).split())}; the lab makes tables of its own "
+                "and needs the right to create and drop them"
+            ) from trouble
+
+    async def _begin(self) -> None:
         self._line = await self.dialect.open(self.url)
         await self._learn_version()
         if found := await self._line.rows(EXISTING[self.dialect.name]):
@@ -90,6 +101,7 @@ class Tables:
             await self._drop()
             if self.dialect.name == "postgresql":
                 await self._line.run(f"DROP SCHEMA {SCHEMA} CASCADE")
+        self._made = False
         await self._line.close()
 
     async def fill(self, scenario: Scenario, *, unit_rows: bool, index: str) -> None:
@@ -105,8 +117,8 @@ class Tables:
             )
         if unit_rows or not scenario.pool:
             await self._fill_seats(scenario.units)
-        if self.dialect.name == "postgresql":
-            await self._line.run("ANALYZE lab_seats, lab_pools")
+        # Without ANALYZE: told that every unit is free, PostgreSQL would look for a free one by
+        # walking along all ids, which is slower with each unit sold.
 
     async def _fill_seats(self, seats: int) -> None:
         if self.dialect.name == "sqlite":

@@ -128,14 +128,17 @@ class Pruner:
         await asyncio.sleep(min(FIRST_SECONDS, self._every_seconds))
         while True:
             try:
-                # One process of all on this store: the others would only find nothing left to do.
-                if await self._ours():
-                    await self.prune()
-                else:
-                    self.idle = []
+                await self.round()
             except Exception as trouble:  # whatever it is, the next round may go better
                 log.warning("facts were not pruned: %s", trouble)
             await asyncio.sleep(self._every_seconds)
+
+    async def round(self) -> None:
+        """One process of all on this store prunes: the others would only find nothing to do."""
+        if await self._ours():
+            await self.prune()
+        else:
+            self.idle = []
 
     async def _ours(self) -> bool:
         return self._lease is None or await self._lease.hold()
@@ -146,9 +149,9 @@ class Pruner:
             return 0
         # Heads first: a cursor that is read later stands there or further.
         heads = await self._store.heads()
-        followers, cursors, now = await self._followers()
-        # Read after the cursors: whoever has delivered meanwhile has moved his.
+        # Before the cursors: whoever delivers what waited moves his cursor later.
         waiting = await self._waiting()
+        followers, cursors, now = await self._followers()
         bounds = await self._bounds(heads, followers, cursors, waiting, now)
         pruned = 0
         for first in await self._old(bounds, now - self._retention_ms):

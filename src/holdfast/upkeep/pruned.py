@@ -1,5 +1,5 @@
-"""How far each log was pruned. It is noted before facts go, so that a log that lost its beginning in
-any other way is told from one that was pruned."""
+"""How far each log was pruned. It is noted before facts go, so that a log that lost its beginning
+in any other way is told from one that was pruned."""
 
 import msgspec
 

@@ -22,8 +22,9 @@ SCHEDULE_MS: tuple[Millis, ...] = (
 """After the first attempt, the second, and so on: over three days in all."""
 JITTER = 0.1
 """So much longer at most: what failed together is not tried together."""
-REFUSALS_MAX = 4
-"""So often a fact is sent to a receiver who says that he will not take it."""
+REFUSED_MS: tuple[Millis, ...] = (5 * SECOND_MS, 15 * SECOND_MS, 30 * SECOND_MS)
+"""The same for a receiver who says that he will not take it: he is believed within a minute, for
+its event waits behind it."""
 DISABLE_MS: Millis = 3 * 24 * HOUR_MS
 RETRY_AFTER_SECONDS_MAX = 3_600
 GONE = 410
@@ -36,6 +37,7 @@ class Retry(msgspec.Struct, frozen=True):
 
     seq: int
     attempts: int
+    """All of them."""
     refusals: int
     first_ms: Millis
     due_ms: Millis
@@ -82,16 +84,19 @@ def after_failure(
     if failure.status == GONE:
         return Disable("the receiver answered 410 Gone: it wants no more")
     same = before is not None and before.seq == seq and before.turn == turn
+    refused = failure.status in REFUSED
     attempts = (before.attempts if before and same else 0) + 1
-    refusals = (before.refusals if before and same else 0) + (failure.status in REFUSED)
+    refusals = (before.refusals if before and same else 0) + refused
     first_ms = before.first_ms if before and same else now_ms
     if failing_since_ms is not None and now_ms - failing_since_ms >= DISABLE_MS:
         return Disable(f"nothing was delivered for three days; at last: {failure.reason}")
-    if refusals >= REFUSALS_MAX:
+    if refusals > len(REFUSED_MS):
         return Dead(f"refused {refusals} times; at last: {failure.reason}")
-    if attempts > len(SCHEDULE_MS):
+    if attempts - refusals > len(SCHEDULE_MS):
         return Dead(f"not delivered in {attempts} attempts; at last: {failure.reason}")
-    wait_ms = round(SCHEDULE_MS[attempts - 1] * (1 + JITTER * chance))
+    # Each schedule goes on where it was, whatever came in between.
+    waits_ms = REFUSED_MS[refusals - 1] if refused else SCHEDULE_MS[attempts - refusals - 1]
+    wait_ms = round(waits_ms * (1 + JITTER * chance))
     asked_ms = round(min(failure.retry_after_seconds, RETRY_AFTER_SECONDS_MAX) * 1000)
     due_ms = now_ms + max(wait_ms, asked_ms)
     return Retry(seq, attempts, refusals, first_ms, due_ms, turn, failure.reason)

@@ -33,6 +33,9 @@ EVENTS_MAX = 50
 SUBJECTS_MAX = 500
 DESCRIPTION_CHARS_MAX = 200
 SECRETS_MAX = 10
+"""That sign at a time: each is a signature in every message."""
+SECRETS_KEPT_MAX = 50
+"""With those that sign no more but are remembered for a day."""
 KEEP_SECONDS = 24 * 3600
 KEEP_SECONDS_MAX = 7 * 24 * 3600
 REMEMBERED_MS: Millis = 24 * 3600 * 1000
@@ -41,6 +44,8 @@ REASON_CHARS_MAX = 300
 SPELL_GAP_MS: Millis = 48 * 3600 * 1000
 """Failures further apart than this are not one spell: while something waits, it is tried daily."""
 SPELL_NOTED_MS: Millis = 3600 * 1000
+AWAITED_MS: Millis = 3 * 24 * 3600 * 1000
+"""So long after its last failure, what a disabled subscription has not got is kept for it."""
 TRIES_MAX = 20
 """Others write the same document."""
 
@@ -127,6 +132,14 @@ class Rotated(NamedTuple):
     replayed: bool = False
 
 
+class Crowded(NamedTuple):
+    """There is no room for another secret."""
+
+    wait_ms: Millis
+    """So long, until one of those that are there has ended."""
+    detail: str
+
+
 def faults_of(
     url: str,
     events: Sequence[str],
@@ -172,6 +185,26 @@ def _under(webhook: Webhook, key: str, now: Millis) -> int | None:
     for nth, each in enumerate(webhook.secrets):
         if key and each.key == key and now - each.created_ms <= REMEMBERED_MS:
             return nth
+    return None
+
+
+def _remembered(secret: Secret, now: Millis) -> bool:
+    """For a day after it has signed last: under its Idempotency-Key it is shown again."""
+    return secret.end_ms is None or secret.end_ms + REMEMBERED_MS >= now
+
+
+def _crowded(kept: Sequence[Secret], there: Sequence[Secret], now: Millis) -> Crowded | None:
+    """Whether those that a rotation would keep are too many, and how long those that are there
+    leave no room."""
+    ends = sorted(each.end_ms for each in there if each.end_ms and _remembered(each, now))
+    live = [end for end in ends if end > now]
+    over = sum(each.end_ms is None or each.end_ms > now for each in kept) - SECRETS_MAX
+    if over > 0:
+        detail = "wait until one ends, or end them all with keep_seconds 0"
+        return Crowded(live[over - 1] - now, f"{SECRETS_MAX} secrets sign already: {detail}")
+    if (over := len(kept) - SECRETS_KEPT_MAX) > 0:
+        detail = f"{SECRETS_KEPT_MAX} secrets are remembered, each for a day after its end"
+        return Crowded(ends[over - 1] + REMEMBERED_MS + 1 - now, detail)
     return None
 
 
@@ -276,34 +309,40 @@ class Webhooks:
 
     async def rotate(
         self, id: str, keep_seconds: int = KEEP_SECONDS, key: str | None = None
-    ) -> Rotated | None:
-        """A new secret; those before it sign for so long beside it."""
+    ) -> Rotated | Crowded | None:
+        """A new secret; those before it sign for so long beside it. None that still signs, or may
+        have to be shown again, is dropped to make room."""
         named = "" if key is None else hashlib.sha256(key.encode()).hexdigest()
         secret = new_secret()
+        crowded: Crowded | None = None
 
         def change(webhook: Webhook, now: Millis) -> Webhook | None:
+            nonlocal crowded
             if _under(webhook, named, now) is not None:
                 return None
             ends = now + keep_seconds * 1000
             older = [
                 replace(each, end_ms=min(each.end_ms or ends, ends))
                 for each in webhook.secrets
-                # Remembered for a day longer: under its Idempotency-Key it is shown again.
-                if each.end_ms is None or each.end_ms + REMEMBERED_MS > now
+                if _remembered(each, now)
             ]
             kept = (Secret(secret, now, None, named), *older)
-            return replace(webhook, secrets=kept[:SECRETS_MAX])
+            crowded = _crowded(kept, webhook.secrets, now)
+            return replace(webhook, secrets=kept) if crowded is None else None
 
         changed = await self._change(id, change)
-        if changed is None:
-            return None
-        values = [each.value for each in changed.secrets]
-        at = values.index(secret) if secret in values else _under(changed, named, 0)
+        if changed is None or crowded is not None:
+            return None if changed is None else crowded
+        return self._rotated(changed, secret, named)
+
+    def _rotated(self, webhook: Webhook, secret: str, named: str) -> Rotated:
+        values = [each.value for each in webhook.secrets]
+        at = values.index(secret) if secret in values else _under(webhook, named, 0)
         if at is None:
             raise StoreBusy("somebody else rotated the secret at the same moment; do it again")
-        made, before = changed.secrets[at], changed.secrets[at + 1 : at + 2]
+        made, before = webhook.secrets[at], webhook.secrets[at + 1 : at + 2]
         until = before[0].end_ms if before else None
-        return Rotated(changed, made, until or made.created_ms, made.value != secret)
+        return Rotated(webhook, made, until or made.created_ms, made.value != secret)
 
     async def enable(self, id: str) -> Webhook | None:
         """Goes on where it stood; what waits to be tried again is tried at once."""
@@ -359,6 +398,19 @@ class Webhooks:
             await self._change(id, lambda webhook, now: replace(webhook, removed_ms=now))
         await self._clear(id)
         return True
+
+    async def waiting(self) -> set[tuple[str, str]]:
+        """Followers and events of which a fact waits to be tried again: they stand still and are at
+        work all the same. One that was disabled counts for some days more, not for ever."""
+        found, now = await self.read()
+        awaited = {
+            each.id: each.follower
+            for each, _ in found
+            if each.live or (each.removed_ms is None and now - each.failed_ms <= AWAITED_MS)
+        }
+        retries, _ = await self._store.documents(RETRY_KIND)
+        pairs = (each.id.partition("/") for each in retries)
+        return {(awaited[id], event) for id, _, event in pairs if id in awaited}
 
     async def _clear(self, id: str) -> None:
         await self._store.forget(FOLLOWER + id)

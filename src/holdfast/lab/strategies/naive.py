@@ -10,23 +10,26 @@ would not help: at READ COMMITTED, which is everybody's default or close to it, 
 locks nothing. With a counter it is worse: each writes the number that he computed from what he
 saw, so sales are forgotten again, and the next crowd is let in.
 
-The pause between look and write stands for what a shop does there (draws a page, asks a bank). It
-is short, and is here so that the race does not depend on luck. On SQLite the look is one
-transaction and the write another, as two requests of a shop are; one IMMEDIATE transaction around
-both would be the pessimistic strategy.
+The first buyers of each process, one on each connection, all look before one of them writes, so
+that the race does not depend on luck; later ones write when they have looked. On SQLite the look
+is one transaction and the write another, as two requests of a shop are; one IMMEDIATE transaction
+around both would be the pessimistic strategy.
 """
 
 import asyncio
 
 from holdfast.lab.databases import Transaction, begun, marks
-from holdfast.lab.field import POOL, Strategy, Want
+from holdfast.lab.field import POOL, Ground, Strategy, Want
 from holdfast.lab.strategies.receipts import write_receipt
-
-PAUSE_SECONDS = 0.01
 
 
 class Naive(Strategy):
     name = "naive"
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self._looks = 0
+        self._all_looked = asyncio.Event()
 
     async def buy(self, buyer: str, want: Want) -> bool:
         async with self.db.connection() as db:
@@ -39,9 +42,10 @@ class Naive(Strategy):
         free = await db.rows(
             f"SELECT id FROM lab_seats WHERE id IN ({places}) AND status = 'free'", *want.seats
         )
+        self._looked()
         if len(free) < len(want.seats):
             return False
-        await asyncio.sleep(PAUSE_SECONDS)
+        await self._all_looked.wait()
         async with begun(db, self.db.dialect.begin):
             await db.run(
                 f"UPDATE lab_seats SET status = 'sold', buyer = ? WHERE id IN ({places})",
@@ -55,10 +59,16 @@ class Naive(Strategy):
         [(capacity, sold)] = await db.rows(
             "SELECT capacity, sold FROM lab_pools WHERE id = ?", POOL
         )
+        self._looked()
         if sold + want.quantity > capacity:
             return False
-        await asyncio.sleep(PAUSE_SECONDS)
+        await self._all_looked.wait()
         async with begun(db, self.db.dialect.begin):
             await db.run("UPDATE lab_pools SET sold = ? WHERE id = ?", sold + want.quantity, POOL)
             await write_receipt(db, buyer, want)
         return True
+
+    def _looked(self) -> None:
+        self._looks += 1
+        if self._looks >= self.ground.abreast:
+            self._all_looked.set()
