@@ -85,6 +85,8 @@ def make_broker(settings: Settings) -> Broker | None:
             from holdfast.brokers.nats import NatsBroker
         except ImportError:
             raise SettingsError("NATS needs its client: pip install 'holdfast[nats]'") from None
+        if settings.broker_options:
+            raise SettingsError("broker_options are for Kafka: NATS has its address only")
         return NatsBroker(url, settings.broker_topic)
     raise SettingsError(f"unknown broker {without_secrets(url)!r}: use {KNOWN_BROKERS}")
 

@@ -157,7 +157,7 @@ ROUTES_WITH_BODY = [route for route in ROUTES if route.body is not None]
 
 def path_of(route: Route, event: str) -> str:
     id = f"{event}.x"
-    return route.path.format(event=event, hold=id, order=id, provider="sandbox")
+    return route.path.format(event=event, hold=id, order=id, provider="sandbox", webhook="wh_none")
 
 
 @pytest.mark.parametrize("route", ROUTES_WITH_BODY, ids=lambda route: route.name)

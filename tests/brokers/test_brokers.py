@@ -197,6 +197,9 @@ async def test_nats_itself_drops_a_repeat_that_comes_soon():
         ("kafka://nowhere", "kafka://host:port"),
         ("kafka://user:secret@host:9092", "kafka://host:port"),
         ("kafka://a:1,b:x", "kafka://host:port"),
+        ("nats://", "nats://host:port"),
+        ("nats://user:secret@host:abc", "nats://host:port"),
+        ("nats://a:1,b:x", "nats://host:port"),
         ("rabbit://host", "unknown broker"),
         ("", "unknown broker"),
     ],
@@ -220,11 +223,14 @@ async def test_one_that_is_not_there_is_down(url, monkeypatch):
 async def test_wrong_options_for_kafka_get_one_line():
     with pytest.raises(SettingsError, match="name=value"):
         make_broker(Settings(broker="kafka://a:1", broker_options="sasl"))
-    broker = make_broker(Settings(broker="kafka://127.0.0.1:1", broker_options="no.such=thing"))
-    assert broker is not None
-    with pytest.raises(SettingsError, match=r"no\.such"):
-        await broker.open()
-    await broker.close()
+    with pytest.raises(SettingsError, match="for Kafka"):
+        make_broker(Settings(broker="nats://a:1", broker_options="acks=1"))
+    for options, said in (("no.such=thing", r"no\.such"), ("acks=0", "acks")):
+        broker = make_broker(Settings(broker="kafka://127.0.0.1:1", broker_options=options))
+        assert broker is not None
+        with pytest.raises(SettingsError, match=said):
+            await broker.open()
+        await broker.close()
 
 
 @pytest.mark.service

@@ -59,21 +59,37 @@ class Lab:
         return found
 
 
-@pytest.fixture(scope="module")
-async def lab(request, tmp_path_factory):
+@pytest.fixture(scope="session")
+async def labs(tmp_path_factory):
+    """One for each store, made when it is first asked for: tests of several stores take turns."""
+    made: dict[str, Lab] = {}
     with contextlib.ExitStack() as stack:
-        redis = stack.enter_context(needed_server(Redis)).url
-        # A test has no power to lose.
-        if request.param == "postgresql":
-            url = stack.enter_context(needed_server(Postgres, fsync="off")).url
-        elif request.param == "mariadb":
-            settings = {"innodb_flush_log_at_trx_commit": "0"}
-            url = stack.enter_context(needed_server(MariaDB, **settings)).url
-        else:
-            url = f"sqlite:///{tmp_path_factory.mktemp('lab') / 'lab.db'}"
-        made = Lab(url, redis)
-        await made.comparison.run()
-        yield made
+
+        async def get(store: str) -> Lab:
+            if store not in made:
+                made[store] = Lab(_address(store, stack, tmp_path_factory), redis())
+                await made[store].comparison.run()
+            return made[store]
+
+        def redis() -> str:
+            return stack.enter_context(needed_server(Redis)).url
+
+        yield get
+
+
+def _address(store: str, stack: contextlib.ExitStack, folders: pytest.TempPathFactory) -> str:
+    # A test has no power to lose.
+    if store == "postgresql":
+        return stack.enter_context(needed_server(Postgres, fsync="off")).url
+    if store == "mariadb":
+        settings = {"innodb_flush_log_at_trx_commit": "0"}
+        return stack.enter_context(needed_server(MariaDB, **settings)).url
+    return f"sqlite:///{folders.mktemp('lab') / 'lab.db'}"
+
+
+@pytest.fixture
+async def lab(request, labs):
+    return await labs(request.param)
 
 
 @everywhere

@@ -32,8 +32,8 @@ POLL_SECONDS = 0.05
 MESSAGE_BYTES_MAX = 64_000_000
 """The broker has a limit of its own, and tells: ours is only there because the client wants one."""
 
-LOG_LEVEL = 3
-"""Errors: it warns, at every start, of an option that is called experimental."""
+LOG_LEVEL = 0
+"""Nothing: what goes wrong is told of each message, and said once by whoever publishes."""
 HEADERS: dict[str, str | bytes | None] = {"content-type": CONTENT_TYPE}
 REFUSED = {
     KafkaError.MSG_SIZE_TOO_LARGE,
@@ -108,6 +108,7 @@ class KafkaBroker:
     # From here on in the thread
 
     def _make_topics(self) -> None:
+        self._current()  # options that no producer can have are found now
         admin = AdminClient(self._options)
         known = admin.list_topics(timeout=OPEN_SECONDS).topics
         names = (self._topic, self._topic + DEAD_LETTERS)
@@ -126,25 +127,27 @@ class KafkaBroker:
         """Which were refused, and why. Kafka refuses a whole request for one message, or because
         it is too large as a whole: only what is refused alone is refused."""
         try:
-            refused = self._send(topic, bodies)
-            if not refused or len(bodies) == 1:
-                return refused
-            self._throw_away()
-            return self._one_by_one(topic, bodies)
+            refused = self._send(self._current(), topic, bodies)
         except BaseException:
             self._throw_away()
             raise
+        if refused:
+            self._throw_away()
+            return self._one_by_one(topic, bodies)
+        return {}
 
     def _one_by_one(self, topic: str, bodies: list[tuple[str, bytes]]) -> dict[int, str]:
-        refused: dict[int, str] = {}
-        for nth, body in enumerate(bodies):
-            for why in self._send(topic, [body]).values():
-                self._throw_away()  # it sends nothing after a gap
-                refused[nth] = why
-        return refused
+        """Where one waits for the other there can be no gap, and the producer need not look."""
+        producer = Producer({**self._ways(), "enable.gapless.guarantee": False, "linger.ms": 0})
+        try:
+            told = [self._send(producer, topic, [body]) for body in bodies]
+        finally:
+            producer.purge()
+        return {nth: refused[0] for nth, refused in enumerate(told) if refused}
 
-    def _send(self, topic: str, bodies: list[tuple[str, bytes]]) -> dict[int, str]:
-        producer = self._current()
+    def _send(
+        self, producer: Producer, topic: str, bodies: list[tuple[str, bytes]]
+    ) -> dict[int, str]:
         sent = _Sent(len(bodies))
         ends = time.monotonic() + PUBLISH_SECONDS
         for nth, (key, body) in enumerate(bodies):
@@ -180,22 +183,23 @@ class KafkaBroker:
 
     def _current(self) -> Producer:
         if self._producer is None:
-            self._producer = Producer(
-                {
-                    "enable.idempotence": True,
-                    # After one that was not taken it takes none either: else a later fact would
-                    # arrive before an earlier one.
-                    "enable.gapless.guarantee": True,
-                    "acks": "all",
-                    "message.timeout.ms": 0,
-                    "message.max.bytes": MESSAGE_BYTES_MAX,
-                    "linger.ms": 2,
-                    "compression.type": "lz4",
-                    "queue.buffering.max.messages": 100_000,
-                    **self._options,
-                }
-            )
+            self._producer = Producer(self._ways())
         return self._producer
+
+    def _ways(self) -> dict[str, Any]:  # whatever librdkafka takes
+        return {
+            "enable.idempotence": True,
+            # After one that was not taken it takes none either: else a later fact would arrive
+            # before an earlier one.
+            "enable.gapless.guarantee": True,
+            "acks": "all",
+            "message.timeout.ms": 0,
+            "message.max.bytes": MESSAGE_BYTES_MAX,
+            "linger.ms": 2,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 100_000,
+            **self._options,
+        }
 
     def _throw_away(self) -> None:
         """Also what it has in hand: that is published again, by its successor."""

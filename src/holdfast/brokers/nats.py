@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import nats
 from nats.aio.client import Client
@@ -43,6 +44,8 @@ class NatsBroker:
     def __init__(self, url: str, topic: str) -> None:
         self.url = without_secrets(url)
         self._servers = url.split(",")
+        if not all(map(_plausible, self._servers)):
+            raise SettingsError("a NATS broker is named nats://host:port, several with commas")
         self._topic = topic
         self._line: Client | None = None
         self._stream: JetStreamContext | None = None
@@ -165,6 +168,14 @@ class NatsBroker:
             )
 
 
+def _plausible(server: str) -> bool:
+    parts = urlsplit(server if "://" in server else f"nats://{server}")
+    try:
+        return parts.scheme in ("nats", "tls") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _size(headers: dict[str, str], body: bytes) -> int:
     """As the server counts it: with a line for each header, one before and one after them."""
     lines = sum(len(name) + len(value) + 4 for name, value in headers.items())
@@ -172,7 +183,7 @@ def _size(headers: dict[str, str], body: bytes) -> int:
 
 
 async def _told(trouble: Exception) -> None:
-    log.info("%s", _said(trouble))
+    log.debug("%s", _said(trouble))
 
 
 def _said(cause: Any) -> str:  # any exception of the client's, some of which say nothing

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.shared import Failed, StoreOption, complain, say
+from holdfast.cli.shared import Failed, StoreOption, say
 from holdfast.errors import BrokerDown
 from holdfast.settings import Settings, load_settings
 from holdfast.wiring import make_broker, make_store, make_wal
@@ -106,7 +106,8 @@ async def _relay(settings: Settings, *, wal: bool) -> None:
             await relay.stop()
     finally:
         await store.close()
-    say(f"Stopped; facts published: {relay.published:,}")
+    dead = f"; dead letters: {relay.refused:,}" if relay.refused else ""
+    say(f"Stopped; facts published: {relay.published:,}{dead}")
 
 
 async def _try_broker(settings: Settings) -> None:
@@ -115,8 +116,8 @@ async def _try_broker(settings: Settings) -> None:
     assert broker is not None
     try:
         await broker.open()
-    except BrokerDown as trouble:
-        complain(f"{trouble}; the relay goes on trying")
+    except BrokerDown:
+        pass  # it is waited for, and that is said
     finally:
         with contextlib.suppress(BrokerDown):
             await broker.close()

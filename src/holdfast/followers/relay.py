@@ -220,10 +220,12 @@ class Relay:
                 await self._stopping.wait()
 
     def _say(self, state: str, trouble: str = "") -> None:
-        if trouble and trouble != self._trouble:
+        if trouble and trouble != self._trouble and state == "standing by":
+            log.info("standing by: %s", trouble)
+        elif trouble and trouble != self._trouble:
             log.warning("facts are not published: %s", trouble)
         elif self._trouble and not trouble:
-            log.info("facts are published again")
+            log.info("facts are published")
         self.state, self._trouble = state, trouble
 
     async def _open(self) -> None:
@@ -303,8 +305,9 @@ class Relay:
         self._oldest_ms = min(entry.at_ms for entry in entries)
         moves = self._moves(entries)
         messages = [message(entry) for entry in entries]
-        await self._refuse(messages, await self._broker.publish(messages))
-        self.published += len(messages)
+        refused = await self._broker.publish(messages)
+        await self._refuse(messages, refused)
+        self.published += len(messages) - len(refused)
         self._make_room(sum(len(each.body) for each in messages))
         moved = await self._store.move(self._shards.follower, moves)
         for move in moves:
