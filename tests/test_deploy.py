@@ -17,7 +17,7 @@ import requests
 import typer.main
 import yaml  # type: ignore[import-untyped]
 
-from holdfast.cli import app
+from holdfast.cli.commands import make_app
 from holdfast.settings import PREFIX, Settings, load_settings
 from tests.conftest import needed
 from tests.servers import Postgres, Redis, own_server
@@ -49,7 +49,7 @@ def seconds(text: str) -> float:
 def check_command(arguments: list[str]) -> None:
     """They are a command of ours, with options that it has."""
     name, *rest = arguments
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(make_app())
     command = command.commands[name]
     command.make_context(name, list(rest))
 

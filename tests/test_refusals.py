@@ -125,6 +125,20 @@ async def test_a_seat_just_lost_is_refused_again_without_any_io(shop, store, clo
     assert store.calls == 0
 
 
+async def test_a_sale_of_a_seat_just_lost_is_refused_again_without_any_io(shop, store, clock):
+    await held(shop, seats=SEAT)
+    await lose(shop, clock)
+    store.calls = 0
+    no = Refused(Reason.TAKEN, seats=("A-1-1",))
+    assert await shop.sell(E1, buyer="late", seats=SEAT) == no
+    assert store.calls == 0
+    # With an id, a payment or a key of the caller's it may be a repetition.
+    for own in ({"payment": "p-1"}, {"order": "o-1"}, {"idempotency_key": "k-1"}):
+        assert await shop.sell(E1, buyer="late", seats=SEAT, **own) == no
+        assert store.calls
+        store.calls = 0
+
+
 async def test_a_sold_seat_is_refused_again_without_any_io(shop, store, clock):
     await sold(shop, seats=SEAT)
     await lose(shop, clock)

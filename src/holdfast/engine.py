@@ -364,6 +364,9 @@ class Holdfast:
             _check_payment(faults, payment)
             if hold is not None and event_of(hold) != event:
                 faults.add("hold", "must be the id of a hold of this event", hold)
+        repeatable = any(each is not None for each in (order, idempotency_key, payment, hold))
+        if not repeatable and (no := self.remembered(event, buyer, ask)):
+            return no
         key = _key(idempotency_key)
         named = {"payment": payment, "order": local, "hold": hold, "key": key}
         return await self._ask(Confirmed, self.clerk.sell(event, buyer, ask, cap=cap, **named))

@@ -39,6 +39,12 @@ UNSHOWN = (
 SECRET_CHARS_MIN = 16
 
 
+def _name(chars_max: int) -> Meta:
+    """What brokers and gates take for a name too."""
+    allowed = f"write 1 to {chars_max} ASCII letters, digits, -, _ and ."
+    return Meta(pattern=f"^[A-Za-z0-9_.-]{{1,{chars_max}}}$", description=allowed)
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str = "sqlite:///holdfast.db"
     """The authority: memory://, sqlite:///path, postgresql://user@host/database"""
@@ -48,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where holds live, unless an event says otherwise: authority, two-layer or gate"""
     gate_timeout_ms: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """A gate that takes longer is passed by for a while."""
-    gate_prefix: Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")] = "holdfast"
+    gate_prefix: Annotated[str, _name(64)] = "holdfast"
     """How the gate's keys begin. Two stores with one Redis need two: else their holds mix."""
     reconcile_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 30.0
     """How often a gate is compared with the authority."""
@@ -110,13 +116,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Followers
     broker: str = "none"
     """Where facts are published: none, kafka://host:port, nats://host:port or memory://"""
-    broker_topic: Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,200}$")] = "holdfast"
+    broker_topic: Annotated[str, _name(200)] = "holdfast"
     """Kafka's topic, or how NATS' subjects begin. Dead letters have one beside it."""
     broker_options: Annotated[str, Meta(max_length=4_000)] = ""
     """More for Kafka's client: security.protocol=SASL_SSL, sasl.mechanisms=PLAIN, ..."""
     broker_partitions: Annotated[int, Meta(ge=1, le=10_000)] = 12
     """Of a Kafka topic that has to be made."""
-    relay_name: Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")] = "relay"
+    relay_name: Annotated[str, _name(64)] = "relay"
     """Whose cursors are used. Under a new name everything is published from the beginning."""
     relay_batch: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
     """Facts that are published at a time."""
@@ -170,9 +176,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_settings(
-    given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+    given: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Settings:
-    """`given` is what the caller said himself; None there means that he said nothing."""
+    """`given` is what the caller said himself; None there means that he said nothing. `options`
+    has the words that he knows settings by, for what is wrong with one of these."""
     environ = os.environ if environ is None else environ
     path, values = _from_file(environ)
     sources = dict.fromkeys(values, str(path))
@@ -181,7 +190,7 @@ def load_settings(
             values[name], sources[name] = text, PREFIX + name.upper()
     for name, value in (given or {}).items():
         if value is not None:
-            values[name], sources[name] = value, "the call"
+            values[name], sources[name] = value, (options or {}).get(name, "the call")
     settings = Settings(**{name: _read(name, values[name], sources[name]) for name in values})
     for name, choices in CHOICES.items():
         if getattr(settings, name) not in choices:
@@ -204,11 +213,18 @@ def _read(name: str, value: Any, source: str) -> Any:  # of the setting's own ty
         problem = str(cause).replace("Expected", "expected")
         if (kind := get_type_hints(Settings)[name]) in WRITTEN and "got" in problem:
             problem = WRITTEN[kind]
-        shown = name if name in UNSHOWN else f"{name} = {value!r}"
-        raise SettingsError(f"{source}: {shown}: {problem}") from None
+        for meta in getattr(kinds[name], "__metadata__", ()):
+            problem = meta.description or problem
+        raise SettingsError(f"{_shown(name, value, source)}: {problem}") from None
     if name == "secret" and 0 < len(read) < SECRET_CHARS_MIN:
         raise SettingsError(f"{source}: secret must have {SECRET_CHARS_MIN} characters at least")
     return read
+
+
+def _shown(name: str, value: Any, source: str) -> str:  # whatever was written
+    if source.startswith("--"):
+        return source if name in UNSHOWN else f"{source} {value!r}"
+    return f"{source}: {name}" if name in UNSHOWN else f"{source}: {name} = {value!r}"
 
 
 def configured(name: str, environ: Mapping[str, str] | None = None) -> bool:

@@ -9,10 +9,10 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.errors import SettingsError
-from holdfast.lab import bench, benchmarks, rivals, runs
-from holdfast.lab.figures import GROUPS, MEASUREMENTS, Better, Spread, known, shown, summed_up
-from holdfast.lab.grounds import GROUNDS, ON_REQUEST, Addresses, Session, everything
-from holdfast.lab.runs import LeftOut, Load, Measured, Run
+from holdfast.lab.bench import bench, benchmarks, rivals, runs
+from holdfast.lab.bench.figures import GROUPS, MEASUREMENTS, Better, Spread, known, shown, summed_up
+from holdfast.lab.bench.grounds import GROUNDS, ON_REQUEST, Addresses, Session, everything
+from holdfast.lab.bench.runs import LeftOut, Load, Measured, Run
 
 DOCS = Path(__file__).parents[2] / "docs"
 TINY = ("bench", "--quick", "--only", "hot_pool", "--rounds", "2")
@@ -161,7 +161,7 @@ def test_on_servers_what_cannot_be_measured_is_left_out_and_the_rest_goes_on(tmp
         return [{"holds_per_second": 1.0}]
 
     monkeypatch.setattr(bench.Bench, "measure", measure)
-    monkeypatch.setattr("holdfast.lab.grounds.GROUNDS", GROUNDS[:1])
+    monkeypatch.setattr("holdfast.lab.bench.grounds.GROUNDS", GROUNDS[:1])
     session = Session(tmp_path, lambda _: None, 1.0, 1)
     session.run_on_servers(["hot_pool", "refusals"], None)
     assert [each.measurement for each in session.measured] == ["hot_pool"]

@@ -110,6 +110,11 @@ WRONG = {
     "no such role": (["keys", "create", "--role", "king"], "admin, seller or public"),
     "no origin": (["keys", "create", "--role", "public", "--origin", "shop"], "https://"),
     "keys in memory": (["keys", "list", "--store", "memory://"], "memory://"),
+    "no name": (
+        ["dead-letters", "retry", "--all", "--name", "a b"],
+        "--name 'a b': write 1 to 64 ",
+    ),
+    "no host": (["serve", "--host", ""], "--host '': "),
     "fresh on a store of one's own": (["demo", "--fresh", "--store", "sqlite:///a.db"], "--fresh"),
 }
 
@@ -169,6 +174,7 @@ def test_every_fault_of_an_event_is_named_at_once(run, tmp_path):
         ("HOLDFAST_LANE_MAX", "many", "lane_max"),
         ("HOLDFAST_SQLITE_SYNCHRONOUS", "OFF", "FULL or NORMAL"),
         ("HOLDFAST_EARLY_RELEASE", "no", "write true or false"),
+        ("HOLDFAST_RELAY_NAME", "a b", "HOLDFAST_RELAY_NAME: relay_name = 'a b': write 1 to 64 "),
         ("HOLDFAST_CONFIG", "no.toml", "no.toml"),
         ("HOLDFAST_CONFIG", "broken.toml", "broken.toml"),
     ],
@@ -230,7 +236,7 @@ def test_a_schema_of_the_future_is_one_line_and_exit_code_2(run, tmp_path):
 
 COMMANDS = [
     *([], ["demo"], ["serve"], ["worker"], ["stampede"], ["migrate"], ["check"], ["repair"]),
-    *(["bench"], ["events"], ["keys"], ["orders"], ["sandbox"]),
+    *(["bench"], ["events"], ["keys"], ["orders"], ["sandbox"], ["log"], ["relay"], ["lab"]),
     *(["events", name] for name in ("list", "create", "show", "map", "open", "pause", "close")),
     *(["keys", name] for name in ("list", "create", "revoke")),
 ]

@@ -85,6 +85,7 @@ def complaint(answer: tuple[int, str, str], code: int) -> str:
 
 
 def test_no_letters_are_said_to_be_none(run):
+    refuse()
     assert run("list") == (0, "No dead letters.\n", "")
     assert run("list", "--json") == (0, "[]\n", "")
 
@@ -154,7 +155,15 @@ def test_neither_ids_nor_all_of_them_or_both_is_one_line(run, command, named):
 # Retry
 
 
+def test_the_help_of_retry_says_whose_letters_are_meant(run):
+    code, out, _ = run("retry", "--help")
+    assert code == 0
+    assert "what is before the / of their ids" in " ".join(out.split())
+    assert "from the beginning" not in " ".join(out.split()), "so a relay says of its own"
+
+
 def test_without_letters_there_is_nothing_to_retry(run):
+    refuse()
     assert run("retry", "--all", "--broker", AWAY) == (0, "No dead letters.\n", "")
 
 

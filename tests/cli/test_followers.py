@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,13 +87,32 @@ def test_the_list_shows_how_far_behind_each_is(tmp_path, capsys):
     assert main(["followers", "list", "--store", url, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["follower"], found["events"], found["behind"]) == ("relay", 1, 1)
-    assert (found["idle"], found["members"]) == (0, 1)
+    assert (found["idle"], found["processes"]) == (0, 1)
+    moved = datetime.fromisoformat(found["moved"])
+    assert moved.utcoffset() == timedelta(0), "RFC 3339, in UTC"
     assert main(["followers", "list", "--store", url]) == 0
-    assert "relay" in capsys.readouterr().out
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == ["follower", "events", "behind", "idle", "processes", "last", "moved"]
+    assert row.split() == ["relay", "1", "1", "0", "1", *f"{moved:%Y-%m-%d %H:%M:%S}".split()]
+
+
+def test_one_that_has_done_nothing_yet_has_not_moved(tmp_path, capsys):
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+
+    async def start(shop: Holdfast) -> None:
+        await Shards(shop.store, "relay", "a").renew()
+
+    with_shop(url, start)
+    (found,) = listed(url, capsys)
+    assert (found["processes"], found["moved"]) == (1, None)
+    assert main(["followers", "list", "--store", url]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["relay", "0", "0", "0", "1", "-"]
 
 
 def test_where_nobody_follows_it_says_so(tmp_path, capsys):
-    assert main(["followers", "list", "--store", f"sqlite:///{tmp_path / 'shop.db'}"]) == 0
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    with_shop(url, make_event)
+    assert main(["followers", "list", "--store", url]) == 0
     assert capsys.readouterr().out == "Nobody follows the log.\n"
 
 
@@ -116,7 +136,7 @@ def test_a_webhook_shows_the_processes_that_send_all_of_them(tmp_path, capsys):
     webhook = make_webhook(url)
     (found,) = listed(url, capsys)
     assert (found["follower"], found["behind"]) == (f"webhook:{webhook}", 1)
-    assert found["members"] == 1
+    assert found["processes"] == 1
 
 
 def test_a_webhook_that_is_subscribed_is_not_forgotten(tmp_path, capsys):
@@ -145,7 +165,7 @@ def test_the_table_that_all_webhooks_share_is_not_forgotten(tmp_path, capsys):
     assert main(["followers", "forget", "webhooks", "--store", url]) == 1
     assert "no follower 'webhooks'" in capsys.readouterr().err
     (found,) = listed(url, capsys)
-    assert found["members"] == 1
+    assert found["processes"] == 1
 
 
 @pytest.mark.parametrize("cursor", [False, True])

@@ -21,6 +21,7 @@ EVENT = {
     "pools": [{"id": "floor", "capacity": 100}],
 }
 FACTS = 8
+PRUNED = "holdfast: the log of gala begins with 6: what was before was pruned\n"
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -173,15 +174,23 @@ def test_what_was_pruned_is_not_exported_and_that_is_said(run, shop):
     prune("gala", 5)
     code, out, err = run("log", "export", "gala")
     assert (code, numbers(out)) == (0, whole(first=6))
-    assert err == "holdfast: the log of gala begins with 6: what was before was pruned\n"
+    assert err == PRUNED
     assert numbers(run("log", "export", "gala", "--after", "5")[1]) == whole(first=6)
 
 
-@pytest.mark.parametrize("command", ["export", "show"])
-def test_numbers_from_before_the_log_begins_are_one_line(run, shop, command):
+@pytest.mark.parametrize("after", [0, 2, 4])
+def test_what_is_left_after_a_number_that_was_pruned_is_exported(run, shop, after):
     prune("gala", 5)
-    said = complaint(run("log", command, "gala", "--after", "4"), 2)
-    assert "the log of gala begins with 6" in said
+    code, out, err = run("log", "export", "gala", "--after", str(after))
+    assert (code, numbers(out)) == (0, whole(first=6))
+    assert err == PRUNED
+
+
+@pytest.mark.parametrize("after", [5, 6, 99])
+def test_where_nothing_is_missing_nothing_is_said(run, shop, after):
+    prune("gala", 5)
+    code, out, err = run("log", "export", "gala", "--after", str(after))
+    assert (code, numbers(out), err) == (0, whole(first=after + 1), "")
 
 
 WRONG = {
@@ -242,6 +251,11 @@ def test_programs_get_one_json_value(run, shop):
 
 def test_that_the_beginning_was_pruned_is_said(run, shop):
     prune("gala", 5)
-    _, out, _ = run("log", "show", "gala")
-    assert out.startswith("the log of gala begins with 6: what was before was pruned\n")
-    assert len(out.splitlines()) == 2 + 3
+    for after in ((), ("--after", "4")):
+        code, out, err = run("log", "show", "gala", *after)
+        assert (code, err) == (0, PRUNED)
+        assert [line.split()[2] for line in out.splitlines()[1:]] == ["6", "7", "8"]
+        code, out, err = run("log", "show", "gala", "--json", *after)
+        assert (code, err) == (0, PRUNED)
+        assert [fact["sequence"] for fact in json.loads(out)] == [6, 7, 8]
+    assert run("log", "show", "gala", "--after", "5")[2] == ""

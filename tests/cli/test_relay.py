@@ -43,8 +43,8 @@ def clean() -> dict[str, str]:
         ((*STORE, "--broker", "rabbit://u:sesame@host:1"), "unknown broker"),
         ((*STORE, "--broker", "kafka://host"), "kafka://host:port"),
         ((*STORE, "--broker", "kafka://u:sesame@host:1"), "kafka://host:port"),
-        ((*STORE, "--broker", AWAY, "--topic", "no topic"), "broker_topic"),
-        ((*STORE, "--broker", AWAY, "--name", "no name"), "relay_name"),
+        ((*STORE, "--broker", AWAY, "--topic", "no topic"), "--topic 'no topic': write 1 to 200 "),
+        ((*STORE, "--broker", AWAY, "--name", "no name"), "--name 'no name': write 1 to 64 "),
         ((*STORE, "--broker", AWAY, "--from", "nonsense"), "--from must be log or wal"),
         ((*STORE, "--broker", AWAY, "--from", "wal"), "no other store has it"),
         ((*STORE, "--drop-slot"), "no other store has it"),
@@ -207,9 +207,9 @@ def test_a_broker_that_is_away_is_waited_for(folder):
     with needed_server(Nats) as server:
         server.stop()
         with relaying(folder, server.url, "away") as relay:
+            assert until(lambda: "facts are not published" in relay.complaints)
             server.start()
             assert numbers(server, "away", 5) == list(range(1, 6))
-            assert "facts are not published" in relay.complaints
             assert relay.stop(signal.SIGTERM) == ["Stopped; facts published: 5"]
 
 

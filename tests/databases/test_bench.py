@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from holdfast.lab import baseline
+from holdfast.lab.bench import baseline
 from tests.databases.shops import shop_at
 from tests.databases.test_schema import complaint
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.lab import places
+from holdfast.lab.contest import places
 from holdfast.lab.servers import MissingServer, Postgres, Server, family
 from tests.docs.test_examples import wait_until
 
@@ -127,12 +127,14 @@ def test_whoever_is_told_to_stop_stops_his_servers_and_leaves_nothing(how, tmp_p
         return family(lab.pid)[1:]
 
     def begun() -> bool:
-        return any("lab.buyers" in line_of(pid) for pid in children())
+        return any("contest.buyers" in line_of(pid) for pid in children())
 
-    assert wait_until(begun)
-    servers = [line_of(pid) for pid in children()]
-    pids = [pid for child in children() for pid in family(child)]
-    lab.send_signal(how)
+    try:
+        assert wait_until(begun)
+        servers = [line_of(pid) for pid in children()]
+        pids = [pid for child in children() for pid in family(child)]
+    finally:
+        lab.send_signal(how)
     out, err = lab.communicate(timeout=60)
     assert (lab.returncode, out, err) == (130, b"", b"")
     assert [pid for pid in pids if line_of(pid)] == []

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from holdfast.lab.crew import shares
-from holdfast.lab.databases import formatted, numbered
-from holdfast.lab.field import POOL, SCENARIOS, Counters, Sold, count, merged, seat
-from holdfast.lab.lending import Lending
+from holdfast.lab.contest.crew import shares
+from holdfast.lab.contest.databases import formatted, numbered
+from holdfast.lab.contest.field import POOL, SCENARIOS, Counters, Sold, count, merged, seat
+from holdfast.lab.contest.lending import Lending
 
 LAST, STOCK, PAIRS = SCENARIOS["last-seat"], SCENARIOS["small-stock"], SCENARIOS["pairs"]
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from holdfast.lab.charts import Bar, Row, Scale, bars, brief, short
-from holdfast.lab.report import write_report
+from holdfast.lab.report.charts import Bar, Row, Scale, bars, brief, short
+from holdfast.lab.report.report import write_report
 from tests.lab import canned
 
 VOID = {"meta", "link", "br"}

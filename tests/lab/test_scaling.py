@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.lab import scaling
-from holdfast.lab.findings import Curve, read
-from holdfast.lab.scaling import Extent, Scaling, knee
+from holdfast.lab.contest import scaling
+from holdfast.lab.contest.scaling import Extent, Scaling, knee
+from holdfast.lab.report.findings import Curve, read
 
 TINY = Extent(
     seconds=0.05,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.errors import SettingsError
-from holdfast.lab.claims import PREFIX, Claims
-from holdfast.lab.compare import Comparison, Plan, Result, at_fault, report
-from holdfast.lab.databases import PostgresLine, SqliteLine
-from holdfast.lab.field import SCENARIOS, Counters
+from holdfast.lab.contest.claims import PREFIX, Claims
+from holdfast.lab.contest.compare import Comparison, Plan, Result, at_fault, report
+from holdfast.lab.contest.databases import PostgresLine, SqliteLine
+from holdfast.lab.contest.field import SCENARIOS, Counters
+from holdfast.lab.contest.tables import EXISTING, Tables
 from holdfast.lab.strategies import STRATEGIES
-from holdfast.lab.tables import EXISTING, Tables
 from tests.conftest import needed_server
 from tests.servers import MariaDB, Postgres, Redis
 

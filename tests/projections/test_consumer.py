@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from holdfast.brokers.kafka import KafkaBroker
 from holdfast.domain.cloudevents import cloud_event, message
@@ -216,12 +216,57 @@ async def test_what_is_set_wrongly_is_said_at_once(clock):
     await follower.close()
 
 
+async def test_a_broker_that_is_away_is_said_once(clock, caplog):
+    """The client itself complains of every attempt, many times in a second."""
+    heard: list[KafkaError] = []
+    follower = KafkaFollower(Projections(MemoryStore(clock)), "kafka://127.0.0.1:1", "t")
+    listen = follower._options["error_cb"]
+
+    def listening(error: KafkaError) -> None:
+        heard.append(error)
+        listen(error)
+
+    follower._options["error_cb"] = listening
+    work = asyncio.create_task(follower.run())
+
+    async def tried() -> bool:
+        return len(heard) > 5 and bool(caplog.messages)
+
+    try:
+        await until(tried)
+    finally:
+        await end_task(work)
+        await follower.close()
+    (line,) = caplog.messages
+    assert line.startswith("facts are not folded: kafka://127.0.0.1:1: ")
+    assert "Connection refused" in line
+
+
+async def test_trouble_is_said_when_it_begins_and_when_it_is_over(clock, caplog, monkeypatch):
+    caplog.set_level("INFO", "holdfast.projections")
+    follower = KafkaFollower(Projections(MemoryStore(clock)), "kafka://localhost:1", "t")
+    monkeypatch.setattr(follower, "_poll", list)
+    down = KafkaError(KafkaError._ALL_BROKERS_DOWN)
+    for trouble in (KafkaError(KafkaError._TRANSPORT, "one of them is away"), down, down):
+        follower._heard(trouble)
+        await follower.round()
+    monkeypatch.setattr("holdfast.followers.consumer.QUIET_SECONDS", 0.0)
+    await follower.round()
+    await follower.round()
+    await follower.close()
+    assert caplog.messages == [
+        "facts are not folded: kafka://localhost:1: one of them is away",
+        "facts of kafka://localhost:1 are folded again",
+    ]
+
+
 @on_kafka
 async def test_the_command_follows_a_topic_that_is_made_later(shop, clock, url, tmp_path):
     await on_sale(shop)
     await sold(shop)
     facts = await shop.store.log(E1, 0, 100)
     topic, file = f"later-{Ids().new()}", f"sqlite:///{tmp_path / 'shop.db'}"
+    await make_store(Settings(store=file)).migrate()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "holdfast.cli", "projections", "follow"),
         *("--from", url, "--topic", topic, "--store", file),

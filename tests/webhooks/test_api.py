@@ -147,6 +147,13 @@ def test_what_is_plainly_internal_is_refused_by_default(guarded, url):
     assert [fault["path"] for fault in answer.json()["faults"]] == ["url"]
 
 
+def test_who_wants_an_internal_address_is_told_what_to_set(guarded):
+    body = {"url": "http://127.0.0.1:9000/", "events": ["*"]}
+    assert (
+        "unless HOLDFAST_WEBHOOK_INTERNAL=true" in guarded.call("POST", "/v1/webhooks", body).text
+    )
+
+
 def test_a_name_that_leads_inside_is_refused_when_it_is_called(guarded):
     """localhost by another name: what it stands for is only known when it is looked up."""
     event = make_event(guarded)
@@ -236,6 +243,41 @@ def test_one_that_says_gone_is_shown_as_disabled_and_goes_on_when_enabled(served
     assert (enabled["state"], enabled["reason"]) == ("active", None)
     asyncio.run(receiver.until(lambda: receiver.facts() == [2, 2]))
     served.call("DELETE", path)
+
+
+def test_what_failed_last_is_shown(served, receiver):
+    receiver.answer = lambda got: 500
+    event = make_event(served)
+    made = make(served, receiver.url, subjects=[event])
+    assert made["last_failure"] is None
+    served.call("PATCH", f"/v1/events/{event}", {"name": "Gala"})
+    path = f"/v1/webhooks/{made['id']}"
+    asyncio.run(receiver.until(lambda: served.call("GET", path).json()["last_failure"]))
+    shown = served.call("GET", path).json()
+    failure = shown["last_failure"]
+    assert (failure["fact"], failure["reason"]) == (f"{event}.2", "answered 500")
+    assert shown["failing_since"] <= failure["at"] < failure["next_try_at"]
+    assert failure["attempts"] >= 1
+    every = served.call("GET", "/v1/webhooks").json()["webhooks"]
+    assert [each["last_failure"]["fact"] for each in every if each["id"] == made["id"]] == [
+        failure["fact"]
+    ]
+    served.call("DELETE", path)
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ({}, ["event", "sequence"]),
+        ({"event": "a.b", "sequence": "1"}, ["event", "sequence"]),
+        ({"event": "gala", "sequence": 0}, ["sequence"]),
+        ({"event": "gala", "sequence": 1, "now": True}, ["now"]),
+    ],
+)
+def test_what_is_wrong_with_a_redelivery_is_told_with_its_path(served, webhook, body, paths):
+    answer = served.call("POST", f"/v1/webhooks/{webhook['id']}/redeliver", body)
+    assert reason(answer) == (422, "invalid")
+    assert [fault["path"] for fault in answer.json()["faults"]] == paths
 
 
 def test_a_fact_is_delivered_again_by_hand(served, receiver):

@@ -9,13 +9,13 @@ import standardwebhooks
 from aiohttp import web
 
 from holdfast.brokers.webhooks.line import SUBSCRIPTION_MAX
-from holdfast.brokers.webhooks.retries import HOUR_MS, SCHEDULE_MS
-from holdfast.brokers.webhooks.subscriptions import State
+from holdfast.brokers.webhooks.retries import HOUR_MS, KIND, SCHEDULE_MS
+from holdfast.brokers.webhooks.subscriptions import LastFailure, State
 from holdfast.domain.cloudevents import message
 from holdfast.errors import StoreUnavailable
 from holdfast.followers import dead_letters, deliveries
 from holdfast.followers.dead_letters import DeadLetters
-from holdfast.followers.deliveries import redeliver
+from holdfast.followers.deliveries import NoFact, find_fact, redeliver
 from holdfast.settings import Settings
 from tests.webhooks.conftest import INTERNAL
 from tests.webhooks.receiving import becomes, until, verify
@@ -220,6 +220,114 @@ async def test_enabling_one_that_works_tries_at_once_what_waits(world, receiver)
         await until(lambda: receiver.facts() == [2, 2])
 
 
+async def test_enabling_one_that_refuses_a_fact_does_not_forget_the_refusals(world, receiver):
+    await world.event()
+    id = await world.subscribe()
+    receiver.answer = lambda got: 400 if got.seq == 2 else 200
+    async with world.delivering():
+        await world.facts("gala", 2)
+        for number in (1, 2, 3):
+            await attempt(world, id, number)
+            await world.webhooks.enable(id)
+        await until(lambda: receiver.facts() == [2, 2, 2, 2, 3])
+    (letter,) = await DeadLetters(world.store).all()
+    assert letter.reason == "refused 4 times; at last: answered 400"
+
+
+@pytest.mark.parametrize("last", [200, 422])
+async def test_how_often_a_fact_was_tried_is_forgotten_when_its_cursor_has_moved(
+    world, receiver, monkeypatch, last
+):
+    """Delivered or buried: dying in between repeats it, and does not count from one again."""
+    await world.event()
+    id = await world.subscribe()
+    receiver.answer = lambda got: 422 if got.seq == 3 else 200
+    drop, stood = world.store.drop, []
+
+    async def dropping(kind, document, version):
+        if kind == KIND:
+            stood.append(await world.cursor(id))
+        return await drop(kind, document, version)
+
+    monkeypatch.setattr(world.store, "drop", dropping)
+    async with world.delivering():
+        await world.facts("gala", 3)
+        for number in (1, 2, 3):
+            await attempt(world, id, number)
+            if number == 3:
+                receiver.answer = lambda got: last if got.seq == 3 else 200
+            world.clock.move_to((await world.retry(id)).due_ms)
+        await becomes(lambda: caught_up(world, id))
+    assert stood == [3]
+    assert await world.retry(id) is None
+
+
+async def test_what_failed_last_is_told_until_it_is_delivered(world, receiver):
+    await world.event()
+    id = await world.subscribe()
+    receiver.answer = lambda got: 500
+
+    async def told():
+        webhook = await world.webhooks.find(id)
+        return (await world.webhooks.last_failures([webhook])).get(id)
+
+    async with world.delivering():
+        assert await told() is None
+        await world.facts("gala", 1)
+        await attempt(world, id, 1)
+        at_ms = world.clock.now_ms
+        assert await told() == LastFailure("gala.2", "answered 500", at_ms, 1, at_ms + 5_000)
+        world.clock.advance(5_000)
+        receiver.answer = lambda got: 404
+        await attempt(world, id, 2)
+        at_ms += 5_000
+        failure = LastFailure("gala.2", "answered 404", at_ms, 2, at_ms + SCHEDULE_MS[1])
+        assert await told() == failure
+        await world.webhooks.disable(id, "by a test")
+        assert await told() == failure._replace(next_try_ms=None)
+        receiver.answer = lambda got: 200
+        await world.webhooks.enable(id)
+        await becomes(lambda: caught_up(world, id))
+
+        async def silent():
+            return await told() is None
+
+        await becomes(silent)
+
+
+async def test_of_several_events_the_one_that_failed_last_is_told(world, receiver):
+    for event in ("one", "two"):
+        await world.event(event)
+    id = await world.subscribe()
+    receiver.answer = lambda got: 500
+    async with world.delivering():
+        for event in ("two", "one"):
+            world.clock.advance(1_000)
+            await world.facts(event, 1)
+            await came(receiver, event, 1)
+
+            async def waits(event=event):
+                return await world.retry(id, event)
+
+            await becomes(waits)
+    failures = await world.webhooks.last_failures(await world.webhooks.all())
+    assert failures[id].fact == "one.2"
+
+
+async def test_a_fact_that_was_pruned_is_not_found_and_it_is_said_why(world):
+    await world.event()
+    await world.facts("gala", 3)
+    assert await find_fact(world.store, "gala", 9) == NoFact("the log has no fact gala.9")
+    for unknown in ("nope", "not an id"):
+        detail = f"there is no event {unknown!r}"
+        assert await find_fact(world.store, unknown, 1) == NoFact(detail, event_known=False)
+    await world.store.prune("gala", 2, 10)
+    pruned = "the log of gala begins with 3: what was before was pruned"
+    assert await find_fact(world.store, "gala", 1) == NoFact(pruned)
+    (entry,) = await world.store.log("gala", 2, 1)
+    assert await find_fact(world.store, "gala", 3) == message(entry)
+
+
 async def test_what_the_receiver_refuses_is_tried_four_times_and_the_rest_goes_on(world, receiver):
     await world.event()
     id = await world.subscribe()
@@ -344,7 +452,7 @@ async def test_a_fact_is_delivered_again_by_hand_whatever_the_state(world, recei
     receiver.answer = lambda got: 503
     assert await redeliver(world.store, INTERNAL, id, message(entry)) == "answered 503"
     missing = await redeliver(world.store, INTERNAL, "wh_nowhere", message(entry))
-    assert missing == "there is no webhook wh_nowhere"
+    assert missing == "there is no webhook 'wh_nowhere'"
 
 
 async def test_internal_addresses_are_refused_at_each_delivery_by_default(world, receiver):
@@ -354,7 +462,10 @@ async def test_internal_addresses_are_refused_at_each_delivery_by_default(world,
         await world.facts("gala", 1)
         await attempt(world, id, 1)
     reason = (await world.retry(id)).reason
-    assert reason == "not sent: 127.0.0.1 is an internal address, which is not called"
+    assert reason == (
+        "not sent: 127.0.0.1 is an internal address, "
+        "which is not called unless HOLDFAST_WEBHOOK_INTERNAL=true"
+    )
     assert receiver.got == []
 
 

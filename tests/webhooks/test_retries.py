@@ -96,14 +96,34 @@ def test_whoever_failed_for_three_days_is_disabled_and_nothing_is_buried():
         assert isinstance(decide(last, failure, since=NOW - DISABLE_MS + 1), Retry | Dead)
 
 
-def test_another_fact_and_a_subscription_that_was_enabled_begin_anew():
+def test_another_fact_begins_anew():
     before = Retry(5, 9, 3, NOW - 1, NOW, 1, "no")
-    fresh = Retry(6, 1, 0, NOW, NOW + 5_000, 1, "answered 500")
+    fresh = Retry(6, 1, 0, NOW, NOW + 5_000, 1, "answered 500", NOW)
     assert decide(before, seq=6) == fresh
-    assert decide(before, turn=2) == Retry(5, 1, 0, NOW, NOW + 5_000, 2, "answered 500")
+
+
+def test_for_a_subscription_that_was_enabled_the_schedule_begins_anew():
+    before = Retry(5, 9, 0, NOW - 1, NOW, 1, "no")
+    fresh = Retry(5, 1, 0, NOW - 1, NOW + 5_000, 2, "answered 500", NOW)
+    assert decide(before, turn=2) == fresh
+
+
+def test_refusals_count_however_often_a_subscription_is_enabled():
+    refusal = Failure("answered 400", 400)
+    before, waits = None, []
+    for turn in (1, 2, 3):
+        before = decide(before, refusal, turn=turn)
+        waits.append(before.due_ms - NOW)
+    assert waits == [*REFUSED_MS]
+    assert before == Retry(5, 3, 3, NOW, NOW + REFUSED_MS[-1], 3, "answered 400", NOW)
+    end = decide(before, refusal, turn=4)
+    assert end == Dead("refused 4 times; at last: answered 400")
+    # Other failures still have the whole schedule before them.
+    assert decide(before, turn=4).due_ms == NOW + SCHEDULE_MS[0]
 
 
 def test_where_the_dead_letters_are_full_an_event_stands_still():
     before = Retry(5, 9, 3, NOW - 1, NOW, 1, "no")
-    assert stalled(before, 5, NOW, 1, "full") == Retry(5, 9, 3, NOW - 1, NOW + HOUR_MS, 1, "full")
-    assert stalled(None, 5, NOW, 1, "full") == Retry(5, 1, 0, NOW, NOW + HOUR_MS, 1, "full")
+    due_ms = NOW + HOUR_MS
+    assert stalled(before, 5, NOW, 1, "full") == Retry(5, 9, 3, NOW - 1, due_ms, 1, "full", NOW)
+    assert stalled(None, 5, NOW, 1, "full") == Retry(5, 1, 0, NOW, due_ms, 1, "full", NOW)

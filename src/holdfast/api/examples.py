@@ -94,7 +94,20 @@ WEBHOOK = {
     "state": "active",
     "reason": None,
     "failing_since": None,
+    "last_failure": None,
     "created_at": "2026-11-16T11:00:00Z",
+}
+WEBHOOK_FAILURE = {
+    "fact": "opening-night.17",
+    "reason": "answered 500",
+    "at": "2026-11-16T12:03:10Z",
+    "attempts": 2,
+    "next_try_at": "2026-11-16T12:08:21Z",
+}
+FAILING_WEBHOOK = {
+    **WEBHOOK,
+    "failing_since": "2026-11-16T12:03:05Z",
+    "last_failure": WEBHOOK_FAILURE,
 }
 WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwC1F3E7XhN0Q="
 
@@ -146,9 +159,10 @@ EXAMPLES: dict[Any, Any] = {
         "events": WEBHOOK["events"],
         "description": WEBHOOK["description"],
     },
-    wire.Webhook: WEBHOOK,
+    wire.WebhookFailure: WEBHOOK_FAILURE,
+    wire.Webhook: FAILING_WEBHOOK,
     wire.WebhookMade: {**WEBHOOK, "secret": WEBHOOK_SECRET},
-    wire.Webhooks: {"webhooks": [WEBHOOK]},
+    wire.Webhooks: {"webhooks": [FAILING_WEBHOOK]},
     wire.Rotation: {"keep_seconds": 86_400},
     wire.RotatedSecret: {
         "id": IDS["webhook"],

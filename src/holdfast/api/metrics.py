@@ -68,6 +68,7 @@ PUBLISHED = "holdfast_relay_published_total"
 UNPUBLISHED = "holdfast_relay_refused_total"
 DELIVERIES = "holdfast_webhook_deliveries_total"
 FAILING = "holdfast_webhooks_failing"
+DISABLED = "holdfast_webhooks_disabled"
 IDLE = "holdfast_idle_cursors"
 
 log = logging.getLogger("holdfast.metrics")
@@ -114,6 +115,7 @@ METRICS: dict[str, Counter | Histogram | Gauge] = {
     UNPUBLISHED: Counter("Facts that the broker refused for good."),
     DELIVERIES: Counter("What became of deliveries to webhooks.", ("outcome",)),
     FAILING: Gauge("Webhooks that have failed since their last success.", max),
+    DISABLED: Gauge("Webhooks that were disabled because they failed too long.", max),
     IDLE: Gauge("Cursors that have stood still too long: facts are kept for them no longer."),
 }
 
@@ -274,6 +276,7 @@ def _standing_by(crew: Crew) -> Iterator[tuple[Key, float]]:
         yield (RELAY_UP, ()), float(not relay.trouble)
         yield (RELAY_SHARDS, ()), relay.shards
     yield (FAILING, ()), crew.deliveries.failing()
+    yield (DISABLED, ()), crew.deliveries.disabled_now
     yield (IDLE, ()), len(crew.pruner.idle)
 
 

@@ -1,5 +1,6 @@
 """Webhooks over HTTP: subscribe, see, rotate the secret, enable again, deliver again, remove."""
 
+from collections.abc import Sequence
 from urllib.parse import parse_qs
 
 from msgspec import UNSET
@@ -7,20 +8,19 @@ from msgspec.structs import asdict
 
 from holdfast.api import wire
 from holdfast.api.calls import REPLAYED, Body, Call, Reply, reply
-from holdfast.api.events import unknown as unknown_event
 from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import ADMIN, Route
 from holdfast.api.service import Service
 from holdfast.brokers.webhooks.subscriptions import (
     WEBHOOKS_MAX,
     Crowded,
+    LastFailure,
     Webhook,
     faults_of,
 )
-from holdfast.domain.cloudevents import fact_id, message
 from holdfast.domain.faults import Fault, Faults
 from holdfast.domain.model import instant
-from holdfast.errors import Pruned
+from holdfast.followers.deliveries import NoFact, find_fact
 from holdfast.ids import digest
 
 
@@ -40,12 +40,18 @@ def _are_texts(raw: object) -> bool:
     return isinstance(raw, list) and all(isinstance(each, str) for each in raw)
 
 
+def _explain_redelivery(faults: Faults, raw: object) -> None:
+    body = faults.mapping("", raw, wire.Redelivery.__struct_fields__)
+    faults.event_id("event", body.get("event"))
+    faults.integer("sequence", body.get("sequence"), 1, wire.SEQUENCE_MAX)
+
+
 NEW_WEBHOOK = Body(wire.NewWebhook, _explain_new)
 ROTATION = Body(wire.Rotation)
-REDELIVERY = Body(wire.Redelivery)
+REDELIVERY = Body(wire.Redelivery, _explain_redelivery)
 
 
-def shown(webhook: Webhook) -> wire.Webhook:
+def shown(webhook: Webhook, failure: LastFailure | None = None) -> wire.Webhook:
     """Everything but its secrets."""
     since = webhook.failing_since_ms
     return wire.Webhook(
@@ -57,8 +63,26 @@ def shown(webhook: Webhook) -> wire.Webhook:
         state=webhook.state,
         reason=webhook.reason,
         failing_since=None if since is None else instant(since),
+        last_failure=None if failure is None else _failed(failure),
         created_at=instant(webhook.created_ms),
     )
+
+
+def _failed(failure: LastFailure) -> wire.WebhookFailure:
+    due = failure.next_try_ms
+    return wire.WebhookFailure(
+        fact=failure.fact,
+        reason=failure.reason,
+        at=instant(failure.at_ms),
+        attempts=failure.attempts,
+        next_try_at=None if due is None else instant(due),
+    )
+
+
+async def _looked_at(service: Service, webhooks: Sequence[Webhook]) -> list[wire.Webhook]:
+    """Each with what came of the last attempt."""
+    failures = await service.crew.deliveries.webhooks.last_failures(webhooks)
+    return [shown(each, failures.get(each.id)) for each in webhooks]
 
 
 async def create(service: Service, call: Call) -> Reply:
@@ -83,14 +107,14 @@ async def create(service: Service, call: Call) -> Reply:
 
 async def all_webhooks(service: Service, call: Call) -> Reply:
     found = await service.crew.deliveries.webhooks.all()
-    return reply(200, wire.Webhooks(webhooks=[shown(each) for each in found]))
+    return reply(200, wire.Webhooks(webhooks=await _looked_at(service, found)))
 
 
 async def see(service: Service, call: Call) -> Reply:
     found = await service.crew.deliveries.webhooks.find(call.params["webhook"])
     if found is None:
         raise _unknown(call.params["webhook"])
-    return reply(200, shown(found))
+    return reply(200, (await _looked_at(service, [found]))[0])
 
 
 def _unknown(id: str) -> Problem:
@@ -147,30 +171,22 @@ async def enable(service: Service, call: Call) -> Reply:
     enabled = await service.crew.deliveries.webhooks.enable(call.params["webhook"])
     if enabled is None:
         raise _unknown(call.params["webhook"])
-    return reply(200, shown(enabled))
+    return reply(200, (await _looked_at(service, [enabled]))[0])
 
 
 async def redeliver(service: Service, call: Call) -> Reply:
     id = call.params["webhook"]
     asked: wire.Redelivery = REDELIVERY.decode(call.body)
-    try:
-        entries = await service.shop.log(asked.event, after=asked.sequence - 1, limit=1)
-    except Pruned as pruned:
-        raise _no_fact(str(pruned)) from None
-    if not entries and await service.shop.event(asked.event) is None:
-        raise unknown_event(asked.event)
-    if not entries or entries[0].seq != asked.sequence:
-        raise _no_fact(f"the log has no fact {fact_id(asked.event, asked.sequence)}")
-    answer = await service.crew.deliveries.redeliver(id, message(entries[0]))
+    found = await find_fact(service.shop.store, asked.event, asked.sequence)
+    if isinstance(found, NoFact):
+        reason = "unknown_fact" if found.event_known else "unknown_event"
+        raise Problem(404, reason, found.detail)
+    answer = await service.crew.deliveries.redeliver(id, found)
     if answer is None:
         raise _unknown(id)
-    reason = UNSET if answer.reason is None else answer.reason
+    why = UNSET if answer.reason is None else answer.reason
     delivered = answer.reason is None
-    return reply(200, wire.Redelivered(delivered=delivered, status=answer.status, reason=reason))
-
-
-def _no_fact(detail: str) -> Problem:
-    return Problem(404, "unknown_fact", detail)
+    return reply(200, wire.Redelivered(delivered=delivered, status=answer.status, reason=why))
 
 
 ROUTES = [
@@ -212,7 +228,7 @@ ROUTES = [
         handle=see,
         roles=ADMIN,
         operation="getWebhook",
-        summary="A webhook: whether it is active, and since when it fails",
+        summary="A webhook: whether it is active, since when it fails, and what came last",
         answers={200: wire.Webhook},
         reasons={404: ("unknown_webhook",)},
     ),

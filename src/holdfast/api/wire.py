@@ -41,6 +41,7 @@ WEB_ADDRESS = {
 }
 """What guard.URL asks for."""
 ONCE = {"uniqueItems": True}
+SEQUENCE_MAX = 10**18 - 1
 
 Label = Annotated[
     str, Meta(min_length=1, max_length=limits.LABEL_CHARS_MAX, extra_json_schema=PRINTABLE)
@@ -365,6 +366,16 @@ class NewWebhook(Strict):
     description: Annotated[str, Meta(max_length=DESCRIPTION_CHARS_MAX)] = ""
 
 
+class WebhookFailure(Out):
+    """Of what waits to be tried again, the last to fail. `next_try_at` null: now, or disabled."""
+
+    fact: str
+    reason: str
+    at: Instant
+    attempts: int
+    next_try_at: Instant | None
+
+
 class Webhook(Out):
     """`reason` says why it is disabled; `failing_since`, since when nothing was delivered."""
 
@@ -376,6 +387,7 @@ class Webhook(Out):
     state: State
     reason: str | None
     failing_since: Instant | None
+    last_failure: WebhookFailure | None
     created_at: Instant
 
 
@@ -403,7 +415,7 @@ class RotatedSecret(Out):
 
 class Redelivery(Strict):
     event: EventId
-    sequence: Annotated[int, Meta(ge=1, le=10**18 - 1)]
+    sequence: Annotated[int, Meta(ge=1, le=SEQUENCE_MAX)]
 
 
 class Redelivered(Out):

@@ -12,11 +12,11 @@ from typer.core import TyperCommand
 
 from holdfast.cli.shared import complain, print_json, print_table, say
 from holdfast.errors import SettingsError
-from holdfast.lab import benchmarks, rivals, runs
-from holdfast.lab.bench import ROUNDS, measurements
-from holdfast.lab.figures import GROUPS, MEASUREMENTS, Spread, known, shown
-from holdfast.lab.grounds import Addresses, Session, everything
-from holdfast.lab.runs import Change, Measured, Run
+from holdfast.lab.bench import benchmarks, rivals, runs
+from holdfast.lab.bench.bench import ROUNDS, measurements
+from holdfast.lab.bench.figures import GROUPS, MEASUREMENTS, Spread, known, shown
+from holdfast.lab.bench.grounds import Addresses, Session, everything
+from holdfast.lab.bench.runs import Change, Measured, Run
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
 

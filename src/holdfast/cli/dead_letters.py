@@ -8,22 +8,24 @@ from typing import Annotated
 import msgspec
 import typer
 
-from holdfast.cli.relay import BrokerOption, NameOption, TopicOption
+from holdfast.cli.relay import BrokerOption, TopicOption
 from holdfast.cli.shared import (
     REFUSED,
     Failed,
     JsonOption,
     StoreOption,
+    opened_store,
     print_json,
     print_table,
+    read_settings,
     say,
 )
 from holdfast.domain.model import instant
 from holdfast.errors import BrokerDown
 from holdfast.followers.dead_letters import DeadLetter, DeadLetters
 from holdfast.ports import Broker, Store
-from holdfast.settings import Settings, load_settings
-from holdfast.wiring import make_broker, make_store
+from holdfast.settings import Settings
+from holdfast.wiring import make_broker
 
 WEBHOOK = "webhook:"
 PRUNED = "the fact was pruned from the log: it can only be dropped"
@@ -36,6 +38,15 @@ app = typer.Typer(
 IdsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="As `list` shows them.")
 ]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="The relay whose letters are sent again: what is before the / of their ids. "
+        "Else relay. Those of webhooks need no name.",
+    ),
+]
 AllOption = Annotated[bool, typer.Option("--all", help="All there are.")]
 
 
@@ -45,7 +56,7 @@ def list_letters(store: StoreOption = None, as_json: JsonOption = False) -> None
 
     Example: holdfast dead-letters list --store postgresql://shop@db/shop
     """
-    letters = asyncio.run(_all(load_settings({"store": store})))
+    letters = asyncio.run(_all(read_settings({"store": store})))
     if as_json:
         print_json([_shown(letter) for letter in letters])
     elif letters:
@@ -76,7 +87,7 @@ def retry_letters(
     Example: holdfast dead-letters retry --all --broker kafka://kafka:9092
     """
     given = {"store": store, "broker": broker, "broker_topic": topic, "relay_name": name}
-    return asyncio.run(_retry(load_settings(given), _named(ids, every)))
+    return asyncio.run(_retry(read_settings(given), _named(ids, every)))
 
 
 @app.command("drop")
@@ -87,7 +98,7 @@ def drop_letters(
 
     Example: holdfast dead-letters drop relay/opening-night.17
     """
-    return asyncio.run(_drop(load_settings({"store": store}), _named(ids, every)))
+    return asyncio.run(_drop(read_settings({"store": store}), _named(ids, every)))
 
 
 def _named(ids: list[str] | None, every: bool) -> list[str] | None:
@@ -111,18 +122,12 @@ def _shown(letter: DeadLetter) -> dict[str, object]:
 
 
 async def _all(settings: Settings) -> list[DeadLetter]:
-    store = make_store(settings)
-    await store.open()
-    try:
+    async with opened_store(settings) as store:
         return await DeadLetters(store).all()
-    finally:
-        await store.close()
 
 
 async def _retry(settings: Settings, ids: list[str] | None) -> int:
-    store = make_store(settings)
-    await store.open()
-    try:
+    async with opened_store(settings) as store:
         letters = await _chosen(store, ids)
         if not letters:
             say("No dead letters.")
@@ -136,8 +141,6 @@ async def _retry(settings: Settings, ids: list[str] | None) -> int:
                     await DeadLetters(store).drop(letter)
                 say(f"{letter.id}: {why or 'taken'}", "red" if why else "green")
         return REFUSED if left else 0
-    finally:
-        await store.close()
 
 
 class Again:
@@ -179,16 +182,12 @@ class Again:
 
 
 async def _drop(settings: Settings, ids: list[str] | None) -> int:
-    store = make_store(settings)
-    await store.open()
-    try:
+    async with opened_store(settings) as store:
         letters = await _chosen(store, ids)
         for letter in letters:
             await DeadLetters(store).drop(letter)
         say(f"Dropped: {len(letters):,}")
         return 0
-    finally:
-        await store.close()
 
 
 async def _chosen(store: Store, ids: list[str] | None) -> Sequence[DeadLetter]:

@@ -1,6 +1,7 @@
 """holdfast followers: who reads the log, and how far each has come."""
 
 import asyncio
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -13,8 +14,10 @@ from holdfast.cli.shared import (
     Failed,
     JsonOption,
     StoreOption,
+    opened_store,
     print_json,
     print_table,
+    read_settings,
     say,
 )
 from holdfast.domain.model import instant
@@ -22,9 +25,8 @@ from holdfast.domain.views import Document
 from holdfast.followers.deliveries import FOLLOWER as WEBHOOKS
 from holdfast.followers.shards import KIND, read_table
 from holdfast.ports import Store
-from holdfast.settings import Settings, load_settings
+from holdfast.settings import Settings
 from holdfast.upkeep.prune import HOUR_MS, is_idle
-from holdfast.wiring import make_store
 
 app = typer.Typer(
     help="Who reads the log and how far each has come: list, forget.", no_args_is_help=True
@@ -40,9 +42,10 @@ class Standing(msgspec.Struct):
     """Facts that it is not done with."""
     idle: int = 0
     """Events whose facts are no longer kept for it."""
-    members: int = 0
-    """Processes that work for it now."""
-    moved: str = ""
+    processes: int = 0
+    """Those that work for it now."""
+    moved: datetime | None = None
+    """When it last did something; None where it never has."""
 
 
 @app.command("list")
@@ -54,18 +57,12 @@ def list_followers(store: StoreOption = None, as_json: JsonOption = False) -> No
 
     Example: holdfast followers list --store postgresql://shop@db/shop
     """
-    found = asyncio.run(_standings(load_settings({"store": store})))
+    found = asyncio.run(_standings(read_settings({"store": store})))
     if as_json:
         print_json(found)
     elif found:
         columns = ("follower", "events", "behind", "idle", "processes", "last moved")
-        print_table(
-            columns,
-            [
-                (each.follower, each.events, each.behind, each.idle, each.members, each.moved)
-                for each in found
-            ],
-        )
+        print_table(columns, [_row(each) for each in found])
     else:
         say("Nobody follows the log.")
 
@@ -82,27 +79,28 @@ def forget_follower(
 
     Example: holdfast followers forget old-relay
     """
-    return asyncio.run(_forget(load_settings({"store": store}), name))
+    return asyncio.run(_forget(read_settings({"store": store}), name))
+
+
+def _row(each: Standing) -> tuple[str | int, ...]:
+    moved = f"{each.moved:%Y-%m-%d %H:%M:%S}" if each.moved else "-"
+    return (each.follower, each.events, each.behind, each.idle, each.processes, moved)
 
 
 async def _standings(settings: Settings) -> list[Standing]:
-    store = make_store(settings)
-    await store.open()
-    try:
+    async with opened_store(settings) as store:
         return await _stand(store, round(settings.cursor_idle_hours * HOUR_MS))
-    finally:
-        await store.close()
 
 
 async def _stand(store: Store, idle_ms: int) -> list[Standing]:
     waiting = await Webhooks(store).waiting()
-    members = await _members(store)
+    processes = await _processes(store)
     cursors, now = await store.cursors()
     heads = await store.heads()
     # Also those that have done nothing yet: all facts are kept for them.
-    names = {cursor.follower for cursor in cursors} | (members.keys() - {WEBHOOKS})
+    names = {cursor.follower for cursor in cursors} | (processes.keys() - {WEBHOOKS})
     standings = {
-        name: Standing(name, members=members.get(_table_of(name), 0)) for name in sorted(names)
+        name: Standing(name, processes=processes.get(_table_of(name), 0)) for name in sorted(names)
     }
     for cursor in cursors:
         each = standings[cursor.follower]
@@ -111,7 +109,8 @@ async def _stand(store: Store, idle_ms: int) -> list[Standing]:
         each.behind += max(0, head - cursor.seq)
         at_work = (cursor.follower, cursor.event) in waiting
         each.idle += not at_work and await is_idle(store, cursor, head, now, idle_ms)
-        each.moved = max(each.moved, f"{instant(cursor.moved_ms):%Y-%m-%d %H:%M:%S}")
+        moved = instant(cursor.moved_ms)
+        each.moved = max(each.moved or moved, moved)
     return list(standings.values())
 
 
@@ -120,7 +119,7 @@ def _table_of(follower: str) -> str:
     return WEBHOOKS if follower.startswith(WEBHOOK) else follower
 
 
-async def _members(store: Store) -> dict[str, int]:
+async def _processes(store: Store) -> dict[str, int]:
     """Processes at work, by table."""
     documents, now = await store.documents(KIND)
     return {each.id: _at_work(each, now) for each in documents}
@@ -131,9 +130,7 @@ def _at_work(table: Document, now: int) -> int:
 
 
 async def _forget(settings: Settings, name: str) -> int:
-    store = make_store(settings)
-    await store.open()
-    try:
+    async with opened_store(settings) as store:
         tables, now = await store.documents(KIND, name)
         if name == WEBHOOKS or not (tables or (await store.cursors(name))[0]):
             raise Failed(
@@ -148,7 +145,5 @@ async def _forget(settings: Settings, name: str) -> int:
             if _at_work(table, now) or not await store.drop(KIND, name, table.version):
                 raise Failed(f"{name} is at work: stop its processes first", REFUSED)
         await store.forget(name)
-    finally:
-        await store.close()
     say(f"{name} is forgotten")
     return 0

@@ -13,13 +13,13 @@ from holdfast.cli.shared import (
     Failed,
     JsonOption,
     StoreOption,
+    opened_store,
     print_json,
     print_table,
+    read_settings,
     say,
 )
 from holdfast.domain.model import instant
-from holdfast.settings import load_settings
-from holdfast.wiring import make_store
 
 if TYPE_CHECKING:
     from holdfast.api.keys import Keys
@@ -75,7 +75,9 @@ def create(
             raise Failed(f"--origin {each!r}: write it as https://shop.example, without a path")
     origins = tuple(origin or ())
     secret = _with_keys(
-        store, lambda keys: keys.create(Role(role), name[:200], origins=origins, rate=rate)
+        store,
+        lambda keys: keys.create(Role(role), name[:200], origins=origins, rate=rate),
+        new=True,
     )
     say(f"A key of role {role}. It is not shown again:")
     print(secret)
@@ -128,19 +130,16 @@ def revoke(
     return 0
 
 
-def _with_keys(url: str | None, work: "Callable[[Keys], Awaitable[T]]") -> T:
+def _with_keys(url: str | None, work: "Callable[[Keys], Awaitable[T]]", *, new: bool = False) -> T:
+    """With `new`, a store that is not there yet is made: keys may come before the service."""
     from holdfast.api.keys import Keys
 
-    settings = load_settings({"store": url})
+    settings = read_settings({"store": url})
     if settings.store == "memory://":
         raise Failed("keys of memory:// end with this command: name the store of the service")
 
     async def run() -> T:
-        store = make_store(settings)
-        await store.open()
-        try:
+        async with opened_store(settings, new=new) as store:
             return await work(Keys(store))
-        finally:
-            await store.close()
 
     return asyncio.run(run())

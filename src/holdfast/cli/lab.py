@@ -22,9 +22,17 @@ from holdfast.cli.shared import (
     print_table,
     say,
 )
-from holdfast.lab.compare import Comparison, LeftOut, Plan, Progress, Result, at_fault, report
-from holdfast.lab.field import SCENARIOS, Scenario
-from holdfast.lab.places import Places, places
+from holdfast.lab.contest.compare import (
+    Comparison,
+    LeftOut,
+    Plan,
+    Progress,
+    Result,
+    at_fault,
+    report,
+)
+from holdfast.lab.contest.field import SCENARIOS, Scenario
+from holdfast.lab.contest.places import Places, places
 from holdfast.lab.strategies import STRATEGIES
 from holdfast.settings import Settings
 from holdfast.stores.addresses import without_secrets
@@ -122,7 +130,7 @@ def lab(
         if curves or html:
             result["curves"] = _curves(found, quick, tell)
     if html is not None:
-        from holdfast.lab.report import write_report
+        from holdfast.lab.report.report import write_report
 
         write_report(result, html)
     if as_json:
@@ -194,7 +202,7 @@ def _without(found: Places, chosen: Sequence[str]) -> list[LeftOut]:
 
 def _curves(found: Places, quick: bool, tell: Tell) -> dict[str, Any]:  # as the report reads them
     """Of Holdfast on the first server, else on the file."""
-    from holdfast.lab.scaling import measure
+    from holdfast.lab.contest.scaling import measure
 
     servers = [url for url in found.stores if url.startswith(CURVES)]
     store = (servers or list(found.stores))[0]

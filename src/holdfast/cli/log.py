@@ -18,6 +18,7 @@ from holdfast.cli.shared import (
     JsonOption,
     StoreOption,
     complain,
+    opened_shop,
     print_json,
     print_table,
     refused,
@@ -48,7 +49,7 @@ AfterOption = Annotated[
         metavar="N",
         min=0,
         max=2**62,
-        help="Only facts with numbers above this one. Else from the first that is there.",
+        help="Only facts with numbers above this one, from the first that is still there.",
     ),
 ]
 
@@ -70,12 +71,10 @@ def show(
 
     Example: holdfast log show opening-night --after 120 --limit 20
     """
-    entries, first = asyncio.run(_page(store, event, after, limit))
+    entries = asyncio.run(_page(store, event, after or 0, limit))
     if as_json:
         print_json([cloud_event(entry) for entry in entries])
         return
-    if first > 1 and after is None:
-        say(str(Pruned(event, first)))
     if entries:
         print_table(("at", "number", "fact", "whose", "about"), [_row(each) for each in entries])
     else:
@@ -113,23 +112,18 @@ def export(
         raise Failed(f"{out} is there already: name another file, or say --force", REFUSED)
     with _target(out) as file:
         shown = sys.stderr.isatty() and (out is not None or not sys.stdout.isatty())
-        asyncio.run(_export(store, event, after, file, _Progress(shown)))
+        asyncio.run(_export(store, event, after or 0, file, _Progress(shown)))
 
 
-async def _page(
-    store: str | None, event: str, after: int | None, limit: int
-) -> tuple[list[Entry], int]:
-    """The facts, and the number of the first that is there."""
-    async with Holdfast.open(store, upkeep=False) as shop:
-        first = await _first(shop, event)
-        entries = await shop.log(event, after=first - 1 if after is None else after, limit=limit)
-        return entries, first
+async def _page(store: str | None, event: str, after: int, limit: int) -> list[Entry]:
+    async with opened_shop(store=store) as shop:
+        return await shop.log(event, after=await _begin(shop, event, after), limit=limit)
 
 
 async def _export(
-    store: str | None, event: str | None, after: int | None, file: BinaryIO, progress: "_Progress"
+    store: str | None, event: str | None, after: int, file: BinaryIO, progress: "_Progress"
 ) -> None:
-    async with Holdfast.open(store, upkeep=False) as shop:
+    async with opened_shop(store=store) as shop:
         events = [event] if event is not None else sorted(await shop.store.heads())
         for each in events:
             async for page in _pages(shop, each, after):
@@ -139,13 +133,10 @@ async def _export(
     progress.done(len(events))
 
 
-async def _pages(shop: Holdfast, event: str, after: int | None) -> AsyncIterator[list[Entry]]:
+async def _pages(shop: Holdfast, event: str, after: int) -> AsyncIterator[list[Entry]]:
     """Up to what is the last fact now: a busy event would have no end."""
-    first = await _first(shop, event)
-    if first > 1 and after is None:
-        complain(str(Pruned(event, first)))
+    seq = await _begin(shop, event, after)
     last = (await shop.store.heads()).get(event, 0)
-    seq = first - 1 if after is None else after
     while seq < last:
         page = await shop.log(event, after=seq, limit=min(PAGE_FACTS, last - seq))
         if not page:
@@ -154,11 +145,16 @@ async def _pages(shop: Holdfast, event: str, after: int | None) -> AsyncIterator
         seq = page[-1].seq
 
 
-async def _first(shop: Holdfast, event: str) -> int:
+async def _begin(shop: Holdfast, event: str, after: int) -> int:
+    """The number to go on after. Where facts above `after` were pruned, that is said: what is left
+    is still worth having."""
     if await shop.event(event) is None:
         raise refused(Refused(Reason.UNKNOWN_EVENT, event))
-    page = await shop.store.log(event, 0, 1)
-    return page[0].seq if page else 1
+    page = await shop.store.log(event, after, 1)
+    if not page or page[0].seq == after + 1:
+        return after
+    complain(str(Pruned(event, page[0].seq)))
+    return page[0].seq - 1
 
 
 @contextlib.contextmanager

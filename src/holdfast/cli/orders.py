@@ -16,6 +16,7 @@ from holdfast.cli.shared import (
     JsonOption,
     StoreOption,
     money,
+    opened_shop,
     print_json,
     print_pairs,
     print_table,
@@ -107,12 +108,12 @@ def cancel(
 
 
 async def _troubled(store: str | None) -> list[Order]:
-    async with Holdfast.open(store, upkeep=False) as shop:
+    async with opened_shop(store=store) as shop:
         return await shop.store.troubled_orders(LISTED_MAX)
 
 
 async def _show(store: str | None, id: str) -> Order:
-    async with Holdfast.open(store, upkeep=False) as shop:
+    async with opened_shop(store=store) as shop:
         return await _found(shop, id)
 
 
@@ -136,7 +137,7 @@ async def _cancel(
 @asynccontextmanager
 async def _at_the_till(store: str | None, id: str) -> AsyncIterator[tuple[Till, Order]]:
     """The till of the settings, if it is the one that took the order's payment."""
-    async with Holdfast.open(store, upkeep=False) as shop:
+    async with opened_shop(store=store) as shop:
         order = await _found(shop, id)
         till = make_till(shop, upkeep=False)
         paid_by = order.checkout.provider

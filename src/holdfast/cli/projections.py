@@ -16,18 +16,20 @@ from holdfast.cli.shared import (
     JsonOption,
     StoreOption,
     money,
+    opened_store,
     print_json,
     print_pairs,
     print_table,
+    read_settings,
     refused,
     say,
 )
 from holdfast.domain.outcomes import Reason, Refused
 from holdfast.domain.stats import Stats
 from holdfast.ports import Store
-from holdfast.settings import Settings, load_settings
+from holdfast.settings import Settings
 from holdfast.stores import host_clock
-from holdfast.wiring import kafka_options, make_broker, make_store
+from holdfast.wiring import kafka_options, make_broker
 
 if TYPE_CHECKING:
     from holdfast.followers.projections import Rebuilt
@@ -47,7 +49,7 @@ def show(event: EventArgument, store: StoreOption = None, as_json: JsonOption = 
 
     Example: holdfast projections show opening-night --json
     """
-    asyncio.run(_show(load_settings({"store": store}), event, as_json))
+    asyncio.run(_show(read_settings({"store": store}), event, as_json))
 
 
 @app.command()
@@ -65,7 +67,7 @@ def rebuild(
 
     Example: holdfast projections rebuild --store postgresql://shop@db/shop
     """
-    rebuilt = asyncio.run(_rebuild(load_settings({"store": store}), event))
+    rebuilt = asyncio.run(_rebuild(read_settings({"store": store}), event))
     if as_json:
         print_json(rebuilt.facts)
     elif rebuilt.facts:
@@ -101,27 +103,17 @@ def follow(
     if source != "log" and not source.startswith("kafka://"):
         raise Failed(f"--from must be log or kafka://host:port, not {source!r}")
     broker = "none" if source == "log" else source
-    settings = load_settings({"store": store, "broker": broker, "broker_topic": topic})
+    settings = read_settings({"store": store, "broker": broker, "broker_topic": topic})
     make_broker(settings)  # what is wrong with its address, or missing, is said now
     if settings.store == "memory://":
         raise Failed("projections need a store that others have too, not memory://")
     asyncio.run(_follow(settings, source))
 
 
-@asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[Store]:
-    store = make_store(settings)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 async def _show(settings: Settings, event: str, as_json: bool) -> None:
     from holdfast.followers.projections import Projections
 
-    async with _opened(settings) as store:
+    async with opened_store(settings) as store:
         stats = await Projections(store).current(event)
     if stats is None:
         raise refused(Refused(Reason.UNKNOWN_EVENT, event))
@@ -143,7 +135,7 @@ async def _show(settings: Settings, event: str, as_json: bool) -> None:
 
 def _pairs(stats: Stats) -> list[tuple[str, str]]:
     holds, now = stats.holds, host_clock()
-    sold = f"{stats.sold:,} of {stats.capacity or 0:,} units, {stats.percent_sold} %"
+    sold = f"{stats.sold:,} of {stats.capacity or 0:,} units, {stats.percent_sold:.2f} %"
     states = ("held", "paying", "confirmed", "released", "expired")
     speed = " / ".join(f"{stats.velocity(now, minutes):,}" for minutes in (1, 5, 60))
     returns = stats.returns
@@ -152,8 +144,8 @@ def _pairs(stats: Stats) -> list[tuple[str, str]]:
         ("sold", sold),
         ("revenue", money(stats.revenue, stats.currency)),
         ("holds", ", ".join(f"{getattr(holds, state):,} {state}" for state in states)),
-        ("conversion", f"{stats.conversion:.2%}"),
-        ("abandonment", f"{stats.abandonment:.2%}"),
+        ("conversion", f"{100 * stats.conversion:.2f} %"),
+        ("abandonment", f"{100 * stats.abandonment:.2f} %"),
         ("last 1 / 5 / 60 minutes", f"{speed} units"),
         ("came back", f"{returns.cancelled_units:,} units"),
         ("given back", money(returns.refunded_amount, stats.currency)),
@@ -163,7 +155,7 @@ def _pairs(stats: Stats) -> list[tuple[str, str]]:
 async def _rebuild(settings: Settings, event: str | None) -> "Rebuilt":
     from holdfast.followers.projections import Projections
 
-    async with _opened(settings) as store:
+    async with opened_store(settings) as store:
         rebuilt = await Projections(store).rebuild(event)
     if event is not None and not rebuilt.facts and not rebuilt.failed:
         raise refused(Refused(Reason.UNKNOWN_EVENT, event))
@@ -177,7 +169,7 @@ async def _follow(settings: Settings, source: str) -> None:
     stopping = asyncio.Event()
     for signaled in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signaled, stopping.set)
-    async with _opened(settings) as store:
+    async with opened_store(settings) as store:
         following = _from_log(store) if source == "log" else _from_kafka(store, settings)
         async with following as work:
             say(f"Projecting {store.url} from {source}")
@@ -187,6 +179,7 @@ async def _follow(settings: Settings, source: str) -> None:
             stopped.cancel()
             if work.done():
                 work.result()
+    say("Stopped")
 
 
 @asynccontextmanager

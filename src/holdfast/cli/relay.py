@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.shared import Failed, StoreOption, say
+from holdfast.cli.shared import Failed, StoreOption, opened_store, read_settings, say
 from holdfast.errors import BrokerDown
-from holdfast.settings import Settings, load_settings
+from holdfast.settings import Settings
 from holdfast.wiring import make_broker, make_store, make_wal
 
 BrokerOption = Annotated[
@@ -64,7 +64,7 @@ def relay(
     Example: holdfast relay --store postgresql://shop@db/shop --broker kafka://kafka:9092
     """
     given = {"store": store, "broker": broker, "broker_topic": topic, "relay_name": name}
-    settings = load_settings(given)
+    settings = read_settings(given)
     if source not in ("log", "wal"):
         raise Failed(f"--from must be log or wal, not {source!r}")
     if settings.store == "memory://":
@@ -92,9 +92,7 @@ async def _relay(settings: Settings, *, wal: bool) -> None:
     for signaled in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signaled, stopping.set)
     await _try_broker(settings)
-    store = make_store(settings)
-    await store.open()
-    try:
+    async with opened_store(settings) as store:
         relay = make_relay(store, settings, make_wal(settings) if wal else None)
         assert relay is not None  # a broker was asked for above
         relay.start()
@@ -104,8 +102,6 @@ async def _relay(settings: Settings, *, wal: bool) -> None:
             await stopping.wait()
         finally:
             await relay.stop()
-    finally:
-        await store.close()
     dead = f"; dead letters: {relay.refused:,}" if relay.refused else ""
     say(f"Stopped; facts published: {relay.published:,}{dead}")
 

@@ -13,10 +13,18 @@ import typer
 
 from holdfast.api.callers import read_networks
 from holdfast.cli.relay import BrokerOption
-from holdfast.cli.shared import Failed, GateOption, PolicyOption, StoreOption, complain, say
+from holdfast.cli.shared import (
+    Failed,
+    GateOption,
+    PolicyOption,
+    StoreOption,
+    complain,
+    read_settings,
+    say,
+)
 from holdfast.engine import Holdfast
 from holdfast.ports import Store
-from holdfast.settings import Settings, load_settings
+from holdfast.settings import Settings
 from holdfast.wiring import make_broker, make_gate, make_provider, make_store
 
 KEY = re.compile(r"[!-~]+")
@@ -57,7 +65,7 @@ def serve(
     Example: holdfast serve --store postgresql://shop@db/shop --gate redis://cache/0 --workers 4
     """
     given = {"store": store, "gate": gate, "policy": policy, "broker": broker, "host": host}
-    run(load_settings({**given, "port": port, "workers": workers}), upkeep=not no_upkeep)
+    run(read_settings({**given, "port": port, "workers": workers}), upkeep=not no_upkeep)
     return 0
 
 
@@ -159,7 +167,7 @@ def worker(store: StoreOption = None, gate: GateOption = None, broker: BrokerOpt
 
     Example: holdfast worker --store postgresql://shop@db/shop
     """
-    settings = load_settings({"store": store, "gate": gate, "broker": broker})
+    settings = read_settings({"store": store, "gate": gate, "broker": broker})
     make_broker(settings)
     if settings.store == "memory://":
         raise Failed("a worker needs a store that others have too, not memory://")

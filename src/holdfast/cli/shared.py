@@ -7,14 +7,20 @@ commands do.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 import typer
 
 from holdfast.domain.outcomes import Reason, Refused
+from holdfast.engine import Holdfast
+from holdfast.ports import Store
+from holdfast.settings import Settings, load_settings
+from holdfast.wiring import has_schema, make_store
 
 StoreOption = Annotated[
     str | None,
@@ -46,6 +52,13 @@ JsonOption = Annotated[
 ]
 EventArgument = Annotated[str, typer.Argument(metavar="ID", help="The event's id.")]
 
+OPTIONS = {
+    **{name: f"--{name}" for name in ("store", "gate", "policy", "broker", "host")},
+    "broker_topic": "--topic",
+    "relay_name": "--name",
+}
+"""Settings as they are called on the command line."""
+
 REFUSED = 1
 WRONG_VALUE = 2
 DRIFT = 3
@@ -69,6 +82,47 @@ def refused(refusal: Refused) -> Failed:
     if refusal.reason is Reason.UNKNOWN_EVENT:
         detail += "; `holdfast events list` shows those there are"
     return Failed(detail, REFUSED)
+
+
+def read_settings(given: Mapping[str, str | int | None]) -> Settings:
+    """With what was given on the command line, each by the setting's name."""
+    return load_settings(given, options=OPTIONS)
+
+
+async def find_store(settings: Settings) -> None:
+    """Fails where there is no store yet. To open it would make one: a typo in its address would
+    pass for a shop in which nothing is sold."""
+    url = make_store(settings).url
+    _find_file(settings.store)
+    if not await has_schema(settings):
+        raise Failed(f"no Holdfast schema in {url}: holdfast migrate makes it")
+
+
+def _find_file(url: str) -> None:
+    path = url.removeprefix("sqlite:///")
+    if path != url and not Path(path).exists():
+        raise Failed(f"there is no file {path}, and so no store: holdfast migrate makes it")
+
+
+@asynccontextmanager
+async def opened_store(settings: Settings, *, new: bool = False) -> AsyncIterator[Store]:
+    """A store that is there already: fails as `find_store` does, unless it may be `new`."""
+    if not new:
+        await find_store(settings)
+    store = make_store(settings)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def opened_shop(**given: str | None) -> AsyncIterator[Holdfast]:
+    """A shop that is there already; fails as `find_store` does."""
+    await find_store(read_settings(given))
+    async with Holdfast.open(**given, upkeep=False) as shop:
+        yield shop
 
 
 def complain(line: str) -> None:

@@ -1,7 +1,8 @@
 """holdfast migrate, check and repair: looking after a store."""
 
 import asyncio
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated
 
 import typer
@@ -13,18 +14,19 @@ from holdfast.cli.shared import (
     JsonOption,
     PolicyOption,
     StoreOption,
+    opened_shop,
     print_json,
     print_table,
+    read_settings,
     refused,
     say,
 )
 from holdfast.domain.outcomes import Reason, Refused
 from holdfast.engine import Holdfast
-from holdfast.settings import load_settings
 from holdfast.upkeep.check import Checked, check_store
 from holdfast.upkeep.reconcile import Mended
 from holdfast.upkeep.repair import Repaired, repair_store
-from holdfast.wiring import has_schema, make_store
+from holdfast.wiring import make_store
 
 NOT_GATED = "; under policy authority the gate is not used: say --policy"
 Named = dict[str, str | None]
@@ -109,14 +111,14 @@ def repair(
 
 
 async def _migrate(store: str | None) -> tuple[str, list[str]]:
-    migrated = make_store(load_settings({"store": store}))
+    migrated = make_store(read_settings({"store": store}))
     return migrated.url, await migrated.migrate()
 
 
 async def _check(
     named: Named, event: str | None
 ) -> tuple[str, list[Checked], list[Mended], int | None]:
-    async with await _existing(named) as shop:
+    async with _looked_at(named) as shop:
         await _find(shop, event)
         checked = [checked async for checked in check_store(shop.store, event)]
         if shop.reconciler is None:
@@ -126,28 +128,19 @@ async def _check(
 
 
 async def _repair(named: Named, event: str | None) -> tuple[str, list[Repaired], list[Mended]]:
-    async with await _existing(named) as shop:
+    async with _looked_at(named) as shop:
         await _find(shop, event)
         repaired = await repair_store(shop.store, event)
         gates = await shop.reconciler.round(event, strict=True) if shop.reconciler else []
         return shop.store.url, repaired, gates
 
 
-async def _existing(named: Named) -> Holdfast:
-    """A shop that is there already: opening another would make it, and find it clean."""
-    settings = load_settings(named)
-    if settings.gate == "memory://":
+@asynccontextmanager
+async def _looked_at(named: Named) -> AsyncIterator[Holdfast]:
+    if read_settings(named).gate == "memory://":
         raise Failed("the gate memory:// is another process's own: there is nothing to look at")
-    _find_file(settings.store)
-    if not await has_schema(settings):
-        raise Failed(f"no Holdfast schema in {make_store(settings).url}: holdfast migrate makes it")
-    return Holdfast.open(**named, upkeep=False)
-
-
-def _find_file(url: str) -> None:
-    path = url.removeprefix("sqlite:///")
-    if path not in ("", url) and not Path(path).exists():
-        raise Failed(f"there is no file {path}: nothing to look after in {url}")
+    async with opened_shop(**named) as shop:
+        yield shop
 
 
 async def _find(shop: Holdfast, event: str | None) -> None:

@@ -11,19 +11,21 @@ from holdfast.cli.shared import (
     Failed,
     JsonOption,
     StoreOption,
+    opened_store,
     print_json,
     print_table,
+    read_settings,
     say,
 )
-from holdfast.ids import is_event_id
-from holdfast.settings import Settings, load_settings
-from holdfast.wiring import make_store
+from holdfast.domain.model import instant
+from holdfast.settings import Settings
 
 if TYPE_CHECKING:
-    from holdfast.brokers.webhooks.subscriptions import Webhook
+    from holdfast.brokers.webhooks.subscriptions import LastFailure, Webhook
     from holdfast.ports import Store
 
 T = TypeVar("T")
+MINUTE = "%Y-%m-%d %H:%M"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,21 +39,29 @@ WebhookArgument = Annotated[str, typer.Argument(metavar="ID", help="The webhook'
 
 @app.command("list")
 def list_webhooks(store: StoreOption = None, as_json: JsonOption = False) -> int:
-    """Show all webhooks, without their secrets: which fail, and which are disabled and why.
+    """Show all webhooks, without their secrets: which are disabled, which fail, and why.
 
     Example: holdfast webhooks list
     """
     from holdfast.brokers.webhooks.subscriptions import Webhooks
 
-    found = _with_store(store, lambda store, _: Webhooks(store).all())
+    async def work(
+        store: "Store", settings: Settings
+    ) -> "list[tuple[Webhook, LastFailure | None]]":
+        webhooks = Webhooks(store)
+        there = await webhooks.all()
+        failures = await webhooks.last_failures(there)
+        return [(each, failures.get(each.id)) for each in there]
+
+    found = _with_store(store, work)
     if as_json:
         from holdfast.api.webhooks import shown
 
-        print_json([shown(each) for each in found])
+        print_json([shown(*each) for each in found])
     elif not found:
         say("No webhooks yet: `holdfast webhooks add URL --events ...` makes one.")
     else:
-        print_table(("id", "url", "events", "state", "why"), [_row(each) for each in found])
+        print_table(("id", "url", "events", "state", "why"), [_row(*each) for each in found])
     return 0
 
 
@@ -140,14 +150,16 @@ def rotate(
         raise _unknown(webhook)
     if isinstance(rotated, Crowded):
         raise Failed(rotated.detail, REFUSED)
-    say(f"A new secret of {webhook}. The one before signs too for {keep_seconds:,} s more:")
+    more = f"too for {keep_seconds:,} s more" if keep_seconds else "no more"
+    say(f"A new secret of {webhook}. The one before signs {more}:")
     print(rotated.secret.value)
     return 0
 
 
 @app.command()
 def enable(webhook: WebhookArgument, store: StoreOption = None) -> int:
-    """Go on where a disabled webhook stood, and try now what waits to be tried again.
+    """Go on where a disabled webhook stood, and try now what waits to be tried again. The
+    schedule begins anew; a fact's refusals still count.
 
     Example: holdfast webhooks enable wh_01KA5X0Q7RZJ4N8S2D6F9G3H5T
     """
@@ -165,22 +177,25 @@ def redeliver(
     event: Annotated[str, typer.Argument(metavar="EVENT", help="The event's id.")],
     sequence: Annotated[
         int,
-        typer.Argument(metavar="N", min=1, max=2**62, help="The fact's number on the event's log."),
+        typer.Argument(
+            metavar="SEQUENCE", min=1, max=2**62, help="The fact's number on the event's log."
+        ),
     ],
     store: StoreOption = None,
 ) -> int:
-    """Send one fact again, now; exit code 1 if it is not taken.
+    """Send one fact again, now; exit code 1 if it is not taken. What else waits is left as it is.
 
     Example: holdfast webhooks redeliver wh_01KA5X0Q7RZJ4N8S2D6F9G3H5T opening-night 17
     """
-    from holdfast.domain.cloudevents import message
+    from holdfast.followers.deliveries import NoFact, find_fact
     from holdfast.followers.deliveries import redeliver as deliver
 
     async def work(store: "Store", settings: Settings) -> str | None:
-        found = await store.log(event, sequence - 1, 1) if is_event_id(event) else []
-        if not found or found[0].seq != sequence:
-            raise Failed(f"the log of {event!r} has no fact {sequence}", REFUSED)
-        return await deliver(store, settings, webhook, message(found[0]))
+        found = await find_fact(store, event, sequence)
+        if isinstance(found, NoFact):
+            hint = "" if found.event_known else "; `holdfast events list` shows those there are"
+            raise Failed(found.detail + hint, REFUSED)
+        return await deliver(store, settings, webhook, found)
 
     why = _with_store(store, work)
     if why is not None:
@@ -189,10 +204,22 @@ def redeliver(
     return 0
 
 
-def _row(webhook: "Webhook") -> tuple[str, ...]:
-    failing = webhook.failing_since_ms is not None
-    state = "failing" if failing and webhook.live else webhook.state.value
-    return webhook.id, webhook.url, ", ".join(webhook.events), state, webhook.reason or "-"
+def _row(webhook: "Webhook", failure: "LastFailure | None") -> tuple[str, ...]:
+    why = webhook.reason or _trouble(webhook, failure) or "-"
+    return webhook.id, webhook.url, ", ".join(webhook.events), webhook.state.value, why
+
+
+def _trouble(webhook: "Webhook", failure: "LastFailure | None") -> str:
+    """What an active one has trouble with, if anything."""
+    since = webhook.failing_since_ms
+    failing = "" if since is None else f"failing since {instant(since):{MINUTE}}"
+    if failure is None:
+        # What failed is no longer tried: it is with the dead letters.
+        return failing
+    due = failure.next_try_ms
+    again = "at once" if due is None else f"{instant(due):{MINUTE}}"
+    last = f"{failure.fact} {failure.reason}, tries: {failure.attempts}, next: {again}"
+    return f"{failing}: {last}" if failing else last
 
 
 def _unknown(id: str) -> Failed:
@@ -202,16 +229,12 @@ def _unknown(id: str) -> Failed:
 
 
 def _with_store(url: str | None, work: "Callable[[Store, Settings], Awaitable[T]]") -> T:
-    settings = load_settings({"store": url})
+    settings = read_settings({"store": url})
     if settings.store == "memory://":
         raise Failed("webhooks of memory:// end with this command: name the store of the service")
 
     async def run() -> T:
-        store = make_store(settings)
-        await store.open()
-        try:
+        async with opened_store(settings) as store:
             return await work(store, settings)
-        finally:
-            await store.close()
 
     return asyncio.run(run())

@@ -7,6 +7,7 @@ repeats it, and repeats are dropped by their number.
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -19,13 +20,19 @@ from holdfast.errors import BrokerDown, HoldfastError, SettingsError
 from holdfast.followers.projections import Projections
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, KafkaError, Message
 
 GROUP = "holdfast-projections"
 BATCH_MAX = 1_000
 POLL_SECONDS = 0.5
 RETRY_SECONDS = 1.0
 LOOK_MS = 5_000
+QUIET_SECONDS = 30.0
+"""A broker that is away is tried at least every ten seconds: after so long without an error it is
+back, though nothing new may have come."""
+LOG_LEVEL = 2
+"""The client writes a line for every attempt to connect, many in a second; its errors come to us
+as well, and are said once."""
 
 log = logging.getLogger("holdfast.projections")
 
@@ -66,8 +73,15 @@ class KafkaFollower:
             "topic.metadata.refresh.interval.ms": LOOK_MS,
             "log.queue": False,
             "logger": log,
+            "log_level": LOG_LEVEL,
+            "error_cb": self._heard,
             **(options or {}),
         }
+        self._trouble = ""
+        """What was said last, and is not over."""
+        self._broker_trouble = ""
+        """What the client told last of a single broker."""
+        self._troubled_at = 0.0
         self._consumer: Consumer | None = None
         # One thread: it is the consumer's, and calls never overlap.
         self._thread = ThreadPoolExecutor(1, "kafka-projections")
@@ -83,7 +97,7 @@ class KafkaFollower:
                 raise
             except HoldfastError as trouble:
                 # What was read and not noted comes again, to whoever takes the partitions.
-                log.warning("facts of %s were not folded: %s", self.url, trouble)
+                self._say(str(trouble))
                 await self._call(self._close)
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -98,7 +112,19 @@ class KafkaFollower:
             await self._projections.fold(_entries(messages))
             await self._call(self._note)
             self.folded += len(messages)
+        if messages or time.monotonic() - self._troubled_at > QUIET_SECONDS:
+            self._say("")
         return len(messages)
+
+    def _say(self, trouble: str) -> None:
+        """Once, when it begins and when it is over: it may last for days."""
+        if trouble and trouble != self._trouble:
+            log.warning("facts are not folded: %s", trouble)
+        elif self._trouble and not trouble:
+            log.info("facts of %s are folded again", self.url)
+        self._trouble = trouble
+        if trouble:
+            self._troubled_at = time.monotonic()
 
     async def _call(self, work: Any, *args: Any) -> Any:  # any method of ours that blocks
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
@@ -115,6 +141,17 @@ class KafkaFollower:
             self._consumer.subscribe([self._topic])
         except KafkaException as trouble:
             raise SettingsError(f"{self.url}: {trouble.args[0].str()}") from trouble
+
+    def _heard(self, error: "KafkaError") -> None:
+        """Errors of the client itself. That one broker is away is no trouble while there are
+        others."""
+        self._troubled_at = time.monotonic()
+        if error.code() in (error._TRANSPORT, error._RESOLVE):
+            self._broker_trouble = error.str()
+        elif error.code() == error._ALL_BROKERS_DOWN:
+            self._say(f"{self.url}: {self._broker_trouble or error.str()}")
+        else:
+            self._say(f"{self.url}: {error.str()}")
 
     def _close(self) -> None:
         consumer, self._consumer = self._consumer, None

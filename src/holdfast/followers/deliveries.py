@@ -32,14 +32,15 @@ from holdfast.brokers.webhooks.retries import (
 )
 from holdfast.brokers.webhooks.signing import headers
 from holdfast.brokers.webhooks.subscriptions import State, Webhook, Webhooks
-from holdfast.domain.cloudevents import Message, message
+from holdfast.domain.cloudevents import Message, fact_id, message
 from holdfast.domain.facts import Entry
 from holdfast.domain.model import Millis
+from holdfast.domain.outcomes import Reason, Refused
 from holdfast.domain.views import Document, Move
-from holdfast.errors import HoldfastError, SettingsError
+from holdfast.errors import HoldfastError, Pruned, SettingsError
 from holdfast.followers.dead_letters import DeadLetters, TooManyLetters
 from holdfast.followers.shards import LEASE_MS, SHARDS, Shards, shard_of
-from holdfast.ids import Ids
+from holdfast.ids import Ids, is_event_id
 from holdfast.ports import Store
 from holdfast.settings import Settings
 from holdfast.tasks import end_task
@@ -429,8 +430,7 @@ class Deliveries:
         )
         retry = line.waiting.get(move.event)
         if retry is not None and retry.seq <= move.seq:
-            del line.waiting[move.event]
-            await self._forget_retry(line, move.event)
+            await self._settle(line, move.event, move.seq)
         return True
 
     def _chosen(self, line: Line, most: int) -> dict[str, int]:
@@ -521,10 +521,14 @@ class Deliveries:
                 if not await self._deliver_one(line, event, message(entry)):
                     break
             done = entry.seq
-            if time.monotonic() - moved_at > MOVE_SECONDS:
+            waited = line.waiting.get(event)
+            settled = waited is not None and waited.seq <= done
+            if settled or time.monotonic() - moved_at > MOVE_SECONDS:
                 if not await self._moved(line, Move(event, at, done, fence)):
                     return
                 at, moved_at = done, time.monotonic()
+            if settled:
+                await self._settle(line, event, done)
         if done > at:
             await self._moved(line, Move(event, at, done, fence))
 
@@ -545,7 +549,8 @@ class Deliveries:
         came = await self._send(line.webhook, fact, self._now_ms())
         if not isinstance(came, Failure):
             self.delivered += 1
-            await self._succeeded(line, event)
+            if line.webhook.failing_since_ms is not None:
+                self._changed(line, await self.webhooks.working(line.webhook.id))
             return True
         self.failed += 1
         return await self._failed(line, event, fact, came)
@@ -555,12 +560,6 @@ class Deliveries:
             self._post = make_post(self._settings)
         signed = headers(webhook.signers(now_ms), fact.id, int(time.time()), fact.body)
         return await self._post.send(webhook.url, signed, fact.body)
-
-    async def _succeeded(self, line: Line, event: str) -> None:
-        if line.webhook.failing_since_ms is not None:
-            self._changed(line, await self.webhooks.working(line.webhook.id))
-        if line.waiting.pop(event, None) is not None:
-            await self._forget_retry(line, event)
 
     async def _failed(self, line: Line, event: str, fact: Message, failure: Failure) -> bool:
         log.info("%s was not delivered to %s: %s", fact.id, line.webhook.id, failure.reason)
@@ -581,7 +580,7 @@ class Deliveries:
         )
         if isinstance(follows, Dead):
             try:
-                await self._bury(line, event, fact, follows.reason)
+                await self._bury(line, fact, follows.reason)
             except TooManyLetters as full:
                 follows = stalled(before, fact.seq, now_ms, line.webhook.turn, str(full))
             else:
@@ -597,21 +596,43 @@ class Deliveries:
             line.wait(event, follows)
         return False
 
-    async def _bury(self, line: Line, event: str, fact: Message, reason: str) -> None:
+    async def _bury(self, line: Line, fact: Message, reason: str) -> None:
         log.error("%s goes to the dead letters: %s", fact.id, reason)
         await self._letters.add(line.webhook.follower, fact, reason)
         self.dead += 1
-        line.waiting.pop(event, None)
-        await self._forget_retry(line, event)
 
     def _changed(self, line: Line, webhook: Webhook | None) -> None:
         """What was written about it counts at once here; one that is gone is sent nothing more."""
         line.webhook = webhook or replace(line.webhook, removed_ms=self._now_ms())
 
-    async def _forget_retry(self, line: Line, event: str) -> None:
+    async def _settle(self, line: Line, event: str, seq: int) -> None:
+        """What waited is behind the cursor. Not before: dying in between would forget how often
+        it was tried, where a note of what is behind the cursor is passed over by whoever reads it.
+        One of a later fact is another's, who has the event by now."""
+        line.waiting.pop(event, None)
         documents, _ = await self._store.documents(KIND, retry_id(line.webhook.id, event))
         for each in documents:
-            await self._store.drop(KIND, each.id, each.version)
+            if _read_retry(each.body).seq <= seq:
+                await self._store.drop(KIND, each.id, each.version)
+
+
+class NoFact(NamedTuple):
+    """There is nothing to deliver again."""
+
+    detail: str
+    event_known: bool = True
+
+
+async def find_fact(store: Store, event: str, seq: int) -> Message | NoFact:
+    """One fact as it would be sent, or why there is none."""
+    found = await store.log(event, seq - 1, 1) if is_event_id(event) else []
+    if found and found[0].seq == seq:
+        return message(found[0])
+    if found:
+        return NoFact(str(Pruned(event, found[0].seq)))
+    if not is_event_id(event) or not await store.summaries(event):
+        return NoFact(Refused(Reason.UNKNOWN_EVENT, event).detail, event_known=False)
+    return NoFact(f"the log has no fact {fact_id(event, seq)}")
 
 
 async def redeliver(
@@ -622,6 +643,6 @@ async def redeliver(
     deliveries = Deliveries(store, settings)
     try:
         answer = await deliveries.redeliver(webhook_id, message)
-        return f"there is no webhook {webhook_id}" if answer is None else answer.reason
+        return f"there is no webhook {webhook_id!r}" if answer is None else answer.reason
     finally:
         await deliveries.stop()

@@ -25,6 +25,9 @@ URL = re.compile(
 INTERNAL_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home.arpa", "corp", "home")
 """Names that end so are nobody's on the internet."""
 
+UNLESS = "which is not called unless HOLDFAST_WEBHOOK_INTERNAL=true"
+"""Whoever meant it has to know what to set."""
+
 NUMERIC = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 """A host whose last part looks like this is an IPv4 address to some readers."""
 
@@ -112,7 +115,7 @@ def host_fault(host: str) -> str | None:
         return address_fault(host)
     name = host.rstrip(".").lower()
     if "." not in name or name.endswith(tuple(f".{each}" for each in INTERNAL_NAMES)):
-        return f"{host} is an internal name, which is not called"
+        return f"{host} is an internal name, {UNLESS}"
     return None
 
 
@@ -121,7 +124,7 @@ def address_fault(address: str) -> str | None:
     found = _address(address)
     if found is None:
         return f"{address} is not an address"
-    return None if _is_public(found) else f"{address} is an internal address, which is not called"
+    return None if _is_public(found) else f"{address} is an internal address, {UNLESS}"
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

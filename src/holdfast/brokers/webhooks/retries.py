@@ -42,8 +42,10 @@ class Retry(msgspec.Struct, frozen=True):
     first_ms: Millis
     due_ms: Millis
     turn: int
-    """Of the subscription; under a later one it is tried at once, as if for the first time."""
+    """Of the subscription; under a later one it is tried at once, and the schedule begins anew."""
     reason: str
+    last_ms: Millis = 0
+    """When it was tried last; 0 where an earlier version wrote it."""
 
 
 class Failure(NamedTuple):
@@ -83,11 +85,14 @@ def after_failure(
     """What follows. `chance` is from 0 to 1."""
     if failure.status == GONE:
         return Disable("the receiver answered 410 Gone: it wants no more")
-    same = before is not None and before.seq == seq and before.turn == turn
     refused = failure.status in REFUSED
-    attempts = (before.attempts if before and same else 0) + 1
-    refusals = (before.refusals if before and same else 0) + refused
-    first_ms = before.first_ms if before and same else now_ms
+    attempts, refusals, first_ms = 1, int(refused), now_ms
+    if before is not None and before.seq == seq:
+        # Whoever enables it says that the receiver is well again, not that it will take this fact:
+        # refusals still count.
+        attempts += before.attempts if before.turn == turn else before.refusals
+        refusals += before.refusals
+        first_ms = before.first_ms
     if failing_since_ms is not None and now_ms - failing_since_ms >= DISABLE_MS:
         return Disable(f"nothing was delivered for three days; at last: {failure.reason}")
     if refusals > len(REFUSED_MS):
@@ -99,7 +104,7 @@ def after_failure(
     wait_ms = round(waits_ms * (1 + JITTER * chance))
     asked_ms = round(min(failure.retry_after_seconds, RETRY_AFTER_SECONDS_MAX) * 1000)
     due_ms = now_ms + max(wait_ms, asked_ms)
-    return Retry(seq, attempts, refusals, first_ms, due_ms, turn, failure.reason)
+    return Retry(seq, attempts, refusals, first_ms, due_ms, turn, failure.reason, now_ms)
 
 
 def stalled(before: Retry | None, seq: int, now_ms: Millis, turn: int, reason: str) -> Retry:
@@ -108,4 +113,4 @@ def stalled(before: Retry | None, seq: int, now_ms: Millis, turn: int, reason: s
     attempts, refusals, first_ms = 1, 0, now_ms
     if before is not None and before.seq == seq:
         attempts, refusals, first_ms = before.attempts, before.refusals, before.first_ms
-    return Retry(seq, attempts, refusals, first_ms, now_ms + HOUR_MS, turn, reason)
+    return Retry(seq, attempts, refusals, first_ms, now_ms + HOUR_MS, turn, reason, now_ms)

@@ -16,8 +16,10 @@ from msgspec.structs import replace
 
 from holdfast.brokers.webhooks.guard import url_fault
 from holdfast.brokers.webhooks.retries import KIND as RETRY_KIND
+from holdfast.brokers.webhooks.retries import Retry
 from holdfast.brokers.webhooks.signing import new_secret
 from holdfast.domain import facts
+from holdfast.domain.cloudevents import fact_id
 from holdfast.domain.faults import Fault
 from holdfast.domain.model import Millis
 from holdfast.domain.views import Document, Move
@@ -115,7 +117,19 @@ class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
         return [each.value for each in self.secrets if each.end_ms is None or each.end_ms > now_ms]
 
 
+class LastFailure(NamedTuple):
+    """Of those facts of a subscription that wait to be tried again, the one that failed last."""
+
+    fact: str
+    reason: str
+    at_ms: Millis
+    attempts: int
+    next_try_ms: Millis | None
+    """None: at once, since it was enabled; or not at all, while it is disabled."""
+
+
 _read = msgspec.json.Decoder(Webhook).decode
+_read_retry = msgspec.json.Decoder(Retry).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -206,6 +220,17 @@ def _crowded(kept: Sequence[Secret], there: Sequence[Secret], now: Millis) -> Cr
         detail = f"{SECRETS_KEPT_MAX} secrets are remembered, each for a day after its end"
         return Crowded(ends[over - 1] + REMEMBERED_MS + 1 - now, detail)
     return None
+
+
+def _last_failure(webhook: Webhook, event: str, retry: Retry) -> LastFailure:
+    awaited = webhook.live and retry.turn == webhook.turn
+    return LastFailure(
+        fact=fact_id(event, retry.seq),
+        reason=retry.reason,
+        at_ms=retry.last_ms or retry.first_ms,
+        attempts=retry.attempts,
+        next_try_ms=retry.due_ms if awaited else None,
+    )
 
 
 class Webhooks:
@@ -345,7 +370,8 @@ class Webhooks:
         return Rotated(webhook, made, until or made.created_ms, made.value != secret)
 
     async def enable(self, id: str) -> Webhook | None:
-        """Goes on where it stood; what waits to be tried again is tried at once."""
+        """Goes on where it stood; what waits to be tried again is tried at once. Its schedule and
+        the three days begin anew, whether it was disabled or not; refusals are not forgotten."""
         return await self._change(
             id,
             lambda webhook, now: replace(
@@ -411,6 +437,19 @@ class Webhooks:
         retries, _ = await self._store.documents(RETRY_KIND)
         pairs = (each.id.partition("/") for each in retries)
         return {(awaited[id], event) for id, _, event in pairs if id in awaited}
+
+    async def last_failures(self, webhooks: Sequence[Webhook]) -> dict[str, LastFailure]:
+        """Of those subscriptions of which something waits to be tried again."""
+        known = {each.id: each for each in webhooks}
+        retries, _ = await self._store.documents(RETRY_KIND)
+        found: dict[str, LastFailure] = {}
+        for document in retries:
+            id, _, event = document.id.partition("/")
+            if id in known:
+                failure = _last_failure(known[id], event, _read_retry(document.body))
+                if id not in found or failure.at_ms > found[id].at_ms:
+                    found[id] = failure
+        return found
 
     async def _clear(self, id: str) -> None:
         await self._store.forget(FOLLOWER + id)

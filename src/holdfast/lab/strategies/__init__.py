@@ -16,7 +16,7 @@ what there is to read here. None of them has what a shop needs besides: ids that
 harmless, caps, a log, prices. Holdfast, as it is measured here, has all of that switched on.
 """
 
-from holdfast.lab.field import Strategy
+from holdfast.lab.contest.field import Strategy
 from holdfast.lab.strategies.atomic import Atomic
 from holdfast.lab.strategies.group_commit import GroupCommit
 from holdfast.lab.strategies.naive import Naive

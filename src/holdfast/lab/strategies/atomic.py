@@ -14,8 +14,8 @@ be. MariaDB and SQLite have no such statement, and two seats must both be had or
 a transaction everywhere.
 """
 
-from holdfast.lab.databases import Transaction, marks
-from holdfast.lab.field import POOL, Strategy, Want
+from holdfast.lab.contest.databases import Transaction, marks
+from holdfast.lab.contest.field import POOL, Strategy, Want
 from holdfast.lab.strategies.receipts import write_receipt
 
 SEATS = "UPDATE lab_seats SET status = 'sold', buyer = ? WHERE id IN ({}) AND status = 'free'"

@@ -14,11 +14,10 @@ the same database with its defaults, which are durable.
 
 from contextlib import ExitStack
 
-from holdfast.domain.model import Ask
 from holdfast.domain.outcomes import Confirmed
 from holdfast.engine import Holdfast
-from holdfast.lab.databases import metered
-from holdfast.lab.field import POOL, Ground, Scenario, Strategy, Want, seat
+from holdfast.lab.contest.databases import metered
+from holdfast.lab.contest.field import POOL, Ground, Scenario, Strategy, Want, seat
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
 
@@ -46,9 +45,6 @@ class GroupCommit(Strategy):
         self._metered.close()
 
     async def buy(self, buyer: str, want: Want) -> bool:
-        # As place_hold does by itself: a seat just lost is refused again from memory.
-        if self._shop.remembered(self.ground.event, buyer, Ask(want.seats)):
-            return False
         pools = {POOL: want.quantity} if want.quantity else None
         outcome = await self._shop.sell(
             self.ground.event, buyer=buyer, seats=want.seats, pools=pools

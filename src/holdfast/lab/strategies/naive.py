@@ -18,8 +18,8 @@ around both would be the pessimistic strategy.
 
 import asyncio
 
-from holdfast.lab.databases import Transaction, begun, marks
-from holdfast.lab.field import POOL, Ground, Strategy, Want
+from holdfast.lab.contest.databases import Transaction, begun, marks
+from holdfast.lab.contest.field import POOL, Ground, Strategy, Want
 from holdfast.lab.strategies.receipts import write_receipt
 
 

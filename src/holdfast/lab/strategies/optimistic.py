@@ -15,8 +15,8 @@ kinder to this strategy than to let the next in line use it: fewer are in the st
 import asyncio
 import random
 
-from holdfast.lab.databases import Transaction, begun, marks
-from holdfast.lab.field import POOL, Strategy, Want
+from holdfast.lab.contest.databases import Transaction, begun, marks
+from holdfast.lab.contest.field import POOL, Strategy, Want
 from holdfast.lab.strategies.receipts import write_receipt
 
 TRIES_MAX = 200

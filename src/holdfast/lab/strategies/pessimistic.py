@@ -10,8 +10,8 @@ Seats are locked in order of their ids, so that two buyers never wait for each o
 no row locks: BEGIN IMMEDIATE, which admits one writer to the whole file, is its nearest.
 """
 
-from holdfast.lab.databases import Transaction, marks
-from holdfast.lab.field import POOL, Strategy, Want
+from holdfast.lab.contest.databases import Transaction, marks
+from holdfast.lab.contest.field import POOL, Strategy, Want
 from holdfast.lab.strategies.receipts import write_receipt
 
 

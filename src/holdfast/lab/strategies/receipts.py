@@ -3,8 +3,8 @@ unique index on purpose, so that what was sold twice is there twice, and is foun
 
 from collections.abc import Sequence
 
-from holdfast.lab.databases import Transaction
-from holdfast.lab.field import POOL, Want
+from holdfast.lab.contest.databases import Transaction
+from holdfast.lab.contest.field import POOL, Want
 
 
 async def write_receipt(db: Transaction, buyer: str, want: Want, units: Sequence[str] = ()) -> None:

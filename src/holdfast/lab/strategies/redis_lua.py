@@ -14,8 +14,8 @@ is a call of its own from Python, as in a shop written in it, and Python is what
 
 import json
 
-from holdfast.lab.claims import Argument, Claims, key
-from holdfast.lab.field import POOL, Strategy, Want
+from holdfast.lab.contest.claims import Argument, Claims, key
+from holdfast.lab.contest.field import POOL, Strategy, Want
 
 KEEP_MS = 480_000
 OWNERS, LEFT, DEADLINES, CONTENTS, SALES = (

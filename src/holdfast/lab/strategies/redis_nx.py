@@ -17,8 +17,8 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar
 
-from holdfast.lab.claims import key
-from holdfast.lab.field import Strategy, Want
+from holdfast.lab.contest.claims import key
+from holdfast.lab.contest.field import Strategy, Want
 from holdfast.lab.strategies.atomic import guarded
 from holdfast.lab.strategies.receipts import write_receipt
 

@@ -15,8 +15,8 @@ has no row locks, so nothing to skip.
 
 from typing import ClassVar
 
-from holdfast.lab.databases import Transaction, marks
-from holdfast.lab.field import Strategy, Want
+from holdfast.lab.contest.databases import Transaction, marks
+from holdfast.lab.contest.field import Strategy, Want
 from holdfast.lab.strategies.receipts import write_receipt
 
 

@@ -14,9 +14,9 @@ with two needs the database's.
 import time
 from typing import ClassVar
 
-from holdfast.lab.claims import key
-from holdfast.lab.databases import marks
-from holdfast.lab.field import POOL, Strategy, Want
+from holdfast.lab.contest.claims import key
+from holdfast.lab.contest.databases import marks
+from holdfast.lab.contest.field import POOL, Strategy, Want
 from holdfast.lab.strategies.receipts import write_receipt
 
 CLAIM_MS = 60_000

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from holdfast.domain.outcomes import Created, Placed, Refused, Released
 from holdfast.engine import Holdfast
-from holdfast.lab.figures import percentile
+from holdfast.lab.bench.figures import percentile
 
 TASKS = 1_000
 ROW = 100

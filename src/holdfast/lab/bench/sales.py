@@ -1,4 +1,4 @@
-"""A process that sells at a steady rate: `python -m holdfast.lab.sales FIRST RATE SECONDS`.
+"""A process that sells at a steady rate: `python -m holdfast.lab.bench.sales FIRST RATE SECONDS`.
 
 It reads the store's address, and prints how many it sold. Each sale is one fact.
 """

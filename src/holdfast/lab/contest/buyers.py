@@ -1,4 +1,4 @@
-"""A process that buyers come through: `python -m holdfast.lab.buyers`, see `lab.crew`.
+"""A process that buyers come through: `python -m holdfast.lab.contest.buyers`, see `crew.py`.
 
 It reads orders, one JSON value a line. For each it gets ready, prints `ready`, waits for a line,
 lets its buyers click, and prints what they met. It ends when nothing more can come.
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.lab.claims import Claims
-from holdfast.lab.databases import Again, Database
-from holdfast.lab.field import Counters, Ground, Scenario, Strategy, Want
+from holdfast.lab.contest.claims import Claims
+from holdfast.lab.contest.databases import Again, Database
+from holdfast.lab.contest.field import Counters, Ground, Scenario, Strategy, Want
 from holdfast.lab.strategies import STRATEGIES
 
 AGAIN_MAX = 100

@@ -14,7 +14,7 @@ import msgspec
 
 import holdfast
 from holdfast.errors import SettingsError
-from holdfast.lab.figures import MEASUREMENTS, Better, Result, Spread, summed_up
+from holdfast.lab.bench.figures import MEASUREMENTS, Better, Result, Spread, summed_up
 
 BUSY_SHARE = 0.25
 """A load average above so much of each processor means that others are at work."""

@@ -1,6 +1,7 @@
 """Writes docs/benchmarks.md from a run of the bench, word for word: `make bench`.
 
-`python -m holdfast.lab.benchmarks docs/benchmarks.json` prints the page of a run that was kept.
+`python -m holdfast.lab.bench.benchmarks docs/benchmarks.json` prints the page of a run that was
+kept.
 """
 
 import sys
@@ -8,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import SettingsError
-from holdfast.lab.figures import GROUPS, MEASUREMENTS, Better, Figure, Spread, shown
-from holdfast.lab.runs import LeftOut, Measured, Run, read, text
+from holdfast.lab.bench.figures import GROUPS, MEASUREMENTS, Better, Figure, Spread, shown
+from holdfast.lab.bench.runs import LeftOut, Measured, Run, read, text
 
 HEAD = """\
 # Benchmarks

@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.errors import HoldfastError, SettingsError
-from holdfast.lab import runs
-from holdfast.lab.bench import EMBEDDED, Bench, Progress, ground_of
-from holdfast.lab.figures import GATED, LOGICAL, MARIADB, MEASUREMENTS, POSTGRES, SLOW_FLUSH, SQLITE
-from holdfast.lab.runs import LeftOut, Measured
+from holdfast.lab.bench import runs
+from holdfast.lab.bench.bench import EMBEDDED, Bench, Progress, ground_of
+from holdfast.lab.bench.figures import (
+    GATED,
+    LOGICAL,
+    MARIADB,
+    MEASUREMENTS,
+    POSTGRES,
+    SLOW_FLUSH,
+    SQLITE,
+)
+from holdfast.lab.bench.runs import LeftOut, Measured
 
 NO_BROKER = "no broker: name one with --broker kafka://host:port"
 ON_REQUEST = ("long_log", "neveroversell")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from holdfast.lab.charts import Row, bars, scale_of
+from holdfast.lab.report.charts import Row, bars, scale_of
 
 
 def table(

@@ -248,7 +248,7 @@ class Http:
     def _empty(self) -> Iterator[str]:
         with listen("127.0.0.1", 0) as listener:
             empty = subprocess.Popen(
-                [sys.executable, "-m", "holdfast.lab.empty", str(listener.fileno())],
+                [sys.executable, "-m", "holdfast.lab.bench.empty", str(listener.fileno())],
                 pass_fds=(listener.fileno(),),
             )
             try:

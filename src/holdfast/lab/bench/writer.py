@@ -1,4 +1,4 @@
-"""A process that holds seats of an event: `python -m holdfast.lab.writer`, see `lab.crowd`.
+"""A process that holds seats of an event: `python -m holdfast.lab.bench.writer`, see `crowd.py`.
 
 It reads the store's address, prints `ready`, waits for a line, writes for so many seconds, and
 prints what it did.
@@ -12,8 +12,8 @@ import msgspec
 
 from holdfast.domain.outcomes import Placed
 from holdfast.engine import Holdfast
-from holdfast.lab.crowd import Written
-from holdfast.lab.holding import ROW
+from holdfast.lab.bench.crowd import Written
+from holdfast.lab.bench.holding import ROW
 
 TASKS = 250
 

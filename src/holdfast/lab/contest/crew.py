@@ -10,8 +10,8 @@ from typing import Self
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.lab.buyers import Failure, Order
-from holdfast.lab.field import Counters
+from holdfast.lab.contest.buyers import Failure, Order
+from holdfast.lab.contest.field import Counters
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
 """Counters of a million buyers."""
@@ -58,7 +58,7 @@ class Crew:
 
 async def _start() -> Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast.lab.buyers"),
+        *(sys.executable, "-m", "holdfast.lab.contest.buyers"),
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,

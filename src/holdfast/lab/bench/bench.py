@@ -19,10 +19,10 @@ from holdfast.domain.seating import House
 from holdfast.engine import Holdfast
 from holdfast.errors import SettingsError
 from holdfast.ids import Ids
-from holdfast.lab import baseline
-from holdfast.lab.crowd import Written, run_writers
-from holdfast.lab.figures import MARIADB, POSTGRES, SQLITE, Result, percentile
-from holdfast.lab.holding import (
+from holdfast.lab.bench import baseline
+from holdfast.lab.bench.crowd import Written, run_writers
+from holdfast.lab.bench.figures import MARIADB, POSTGRES, SQLITE, Result, percentile
+from holdfast.lab.bench.holding import (
     PAIRS,
     TASKS,
     Pace,
@@ -33,10 +33,10 @@ from holdfast.lab.holding import (
     seat_ids,
     stampede,
 )
-from holdfast.lab.http import Http
-from holdfast.lab.relaying import Relaying
-from holdfast.lab.rivals import Neveroversell
-from holdfast.lab.watching import Watching
+from holdfast.lab.bench.http import Http
+from holdfast.lab.bench.relaying import Relaying
+from holdfast.lab.bench.rivals import Neveroversell
+from holdfast.lab.bench.watching import Watching
 from holdfast.settings import Settings
 from holdfast.wiring import make_gate
 

@@ -8,8 +8,8 @@ import asyncio
 from contextlib import suppress
 
 from holdfast.errors import SettingsError, StoreUnavailable
-from holdfast.lab.databases import SCHEMA, Rows, dialect_of, driver_trouble
-from holdfast.lab.field import POOL, Scenario, seat
+from holdfast.lab.contest.databases import SCHEMA, Rows, dialect_of, driver_trouble
+from holdfast.lab.contest.field import POOL, Scenario, seat
 from holdfast.settings import Settings
 from holdfast.stores.addresses import without_secrets
 from holdfast.wiring import make_store

@@ -1,6 +1,6 @@
 """The control for figures over HTTP: a Falcon handler that does nothing, on the same server.
 
-python -m holdfast.lab.empty LISTENER
+python -m holdfast.lab.bench.empty LISTENER
 """
 
 import asyncio

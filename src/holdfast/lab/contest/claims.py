@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.errors import GateDown, SettingsError
-from holdfast.lab.lending import Lending
+from holdfast.lab.contest.lending import Lending
 
 PREFIX = "holdfast-lab:"
 """How all keys of the lab begin: no other is touched."""
@@ -79,7 +79,7 @@ class Claims:
 
 @functools.cache
 def source(name: str) -> str:
-    return (Path(__file__).parent / "strategies" / f"{name}.lua").read_text(encoding="utf-8")
+    return (Path(__file__).parents[1] / "strategies" / f"{name}.lua").read_text(encoding="utf-8")
 
 
 def key(*names: str) -> str:

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import msgspec
 
-from holdfast.lab.claims import Claims
-from holdfast.lab.databases import Database
+from holdfast.lab.contest.claims import Claims
+from holdfast.lab.contest.databases import Database
 
 POOL = "pool"
 SEATS_MAX = 100_000

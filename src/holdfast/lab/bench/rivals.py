@@ -18,8 +18,8 @@ from pathlib import Path
 from holdfast.engine import Holdfast
 from holdfast.errors import SettingsError
 from holdfast.ids import Ids
-from holdfast.lab.figures import Result
-from holdfast.lab.holding import Pace, hold_pool
+from holdfast.lab.bench.figures import Result
+from holdfast.lab.bench.holding import Pace, hold_pool
 
 UNITS = 10_000
 CALLERS = 100

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import apsw
 
 from holdfast.errors import SettingsError
-from holdfast.lab.lending import Lending
+from holdfast.lab.contest.lending import Lending
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
 

@@ -17,8 +17,8 @@ from holdfast.errors import SettingsError
 from holdfast.followers.relay import Relay, Source
 from holdfast.followers.shards import Shards
 from holdfast.ids import Ids
-from holdfast.lab import baseline
-from holdfast.lab.sales import make_events
+from holdfast.lab.bench import baseline
+from holdfast.lab.bench.sales import make_events
 from holdfast.ports import Broker, Store
 from holdfast.settings import Settings
 from holdfast.wiring import make_broker, make_store, make_wal
@@ -227,13 +227,13 @@ async def _fill(url: str, events: Sequence[str], facts: int) -> None:
 
 async def _sell(url: str, prefix: str, rate: int, seconds: float) -> int:
     """How many were sold, by a process of its own."""
-    command = ("-m", "holdfast.lab.sales", prefix, str(rate), str(seconds))
+    command = ("-m", "holdfast.lab.bench.sales", prefix, str(rate), str(seconds))
     return int(await _told(url, *command))
 
 
 async def _slow_rate(url: str, follower: str, processes: int, seconds: float) -> float:
     """Facts a second that so many processes move together."""
-    command = ("-m", "holdfast.lab.relaying", follower, str(processes), str(seconds))
+    command = ("-m", "holdfast.lab.bench.relaying", follower, str(processes), str(seconds))
     moved = await asyncio.gather(*(_told(url, *command) for _ in range(processes)))
     return sum(map(int, moved)) / seconds
 

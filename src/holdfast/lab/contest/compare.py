@@ -15,16 +15,16 @@ from holdfast.domain.outcomes import Refused
 from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.ids import Ids
-from holdfast.lab.buyers import Order
-from holdfast.lab.claims import Claims
-from holdfast.lab.crew import Crew, shares
-from holdfast.lab.databases import CONNECTIONS, FILE_CONNECTIONS, driver_trouble
-from holdfast.lab.field import Counters, Scenario, Sold, Strategy, count, merged
+from holdfast.lab.contest.buyers import Order
+from holdfast.lab.contest.claims import Claims
+from holdfast.lab.contest.crew import Crew, shares
+from holdfast.lab.contest.databases import CONNECTIONS, FILE_CONNECTIONS, driver_trouble
+from holdfast.lab.contest.field import Counters, Scenario, Sold, Strategy, count, merged
+from holdfast.lab.contest.tables import Tables
 from holdfast.lab.strategies import STRATEGIES
 from holdfast.lab.strategies.group_commit import open_shop, plan
 from holdfast.lab.strategies.naive import Naive
 from holdfast.lab.strategies.redis_lua import sales as redis_sales
-from holdfast.lab.tables import Tables
 
 REDIS = "redis"
 WAITING_MAX = 1_000

@@ -13,8 +13,8 @@ from holdfast.api.charts import Charts
 from holdfast.domain.outcomes import Placed
 from holdfast.engine import Holdfast
 from holdfast.followers.live import Ended, Live, Subscription
-from holdfast.lab.figures import Result, percentile
-from holdfast.lab.holding import new_event, seat_ids, stampede
+from holdfast.lab.bench.figures import Result, percentile
+from holdfast.lab.bench.holding import new_event, seat_ids, stampede
 
 SUBSCRIBERS = 1_000
 SEATS = 20_000

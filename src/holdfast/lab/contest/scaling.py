@@ -16,9 +16,9 @@ from typing import Any
 from holdfast.domain.outcomes import Placed, Released
 from holdfast.engine import Holdfast
 from holdfast.ids import Ids
-from holdfast.lab.crowd import run_writers
-from holdfast.lab.figures import percentile
-from holdfast.lab.holding import ROW, new_event, seat_ids
+from holdfast.lab.bench.crowd import run_writers
+from holdfast.lab.bench.figures import percentile
+from holdfast.lab.bench.holding import ROW, new_event, seat_ids
 
 TASKS = 1_000
 """Buyers at once, where it is not them that grow."""

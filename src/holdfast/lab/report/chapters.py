@@ -2,9 +2,18 @@
 
 from html import escape
 
-from holdfast.lab.charts import Axis, Bar, Row, line, whole
-from holdfast.lab.findings import OWN, STORES, Curve, Findings, Published, Result, Scenario, count
-from holdfast.lab.markup import figure, ms, rate, table, times
+from holdfast.lab.report.charts import Axis, Bar, Row, line, whole
+from holdfast.lab.report.findings import (
+    OWN,
+    STORES,
+    Curve,
+    Findings,
+    Published,
+    Result,
+    Scenario,
+    count,
+)
+from holdfast.lab.report.markup import figure, ms, rate, table, times
 
 NONE = "&ndash;"
 DESIGNS = {

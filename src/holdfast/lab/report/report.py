@@ -10,10 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from holdfast.lab import chapters
-from holdfast.lab.charts import Bar, Row, brief, short
-from holdfast.lab.findings import OWN, STORES, Findings, Result, Scenario, count, read
-from holdfast.lab.markup import figure, ms, rate, table, times
+from holdfast.lab.report import chapters
+from holdfast.lab.report.charts import Bar, Row, brief, short
+from holdfast.lab.report.findings import OWN, STORES, Findings, Result, Scenario, count, read
+from holdfast.lab.report.markup import figure, ms, rate, table, times
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 

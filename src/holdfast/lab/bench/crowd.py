@@ -22,7 +22,8 @@ def run_writers(
     writers = [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", "holdfast.lab.writer", event, str(seconds), str(rate)),
+                *(sys.executable, "-m", "holdfast.lab.bench.writer"),
+                *(event, str(seconds), str(rate)),
                 *map(str, (part.start, part.stop, part.step)),
             ],
             stdin=subprocess.PIPE,

@@ -1,0 +1,1 @@
+"""Published strategies side by side, on the same ground: `holdfast lab`."""

@@ -1,0 +1,1 @@
+"""What the lab found, as a page."""
