@@ -211,5 +211,10 @@ def prepare_streams() -> None:
 
 
 def hush_stdout() -> None:
-    """After a write failed: what is still buffered goes nowhere, quietly."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """After a write failed: if that was stdout's, what is still buffered goes nowhere, quietly."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
