@@ -10,7 +10,7 @@ from holdfast.lab.report.findings import Curve, read
 
 TINY = Extent(
     seconds=0.05,
-    warm_up_seconds=0.01,
+    warm_up_seconds=0.0,
     seats=3_000,
     concurrency=(1, 10),
     seats_per_hold=(1, 3),

@@ -41,7 +41,7 @@ class Writer:
         until = time.monotonic() + seconds
 
         async def buyer(name: str) -> None:
-            while time.monotonic() < until and await self.hold_one(name):
+            while await self.hold_one(name) and time.monotonic() < until:
                 pass
 
         await asyncio.gather(*(buyer(f"u{task}") for task in range(TASKS)))
