@@ -591,22 +591,25 @@ WHERE $1::text IS NULL OR follower = $1 ORDER BY follower, event;
 -- The guard is the place where the mover believes each to be, and the fence: whoever was replaced
 -- has a lower one and changes no row. Both are looked at again after a wait. Those that begin may
 -- have to be made; the others have to be there. In order of events, so that movers do not meet.
+-- The follower stands beside each event so that each row is found by its whole key: asked for all
+-- cursors of the follower, the server would compare each of them with each move.
 WITH moment AS (
     SELECT coalesce($6::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
-), asked AS (
-    SELECT * FROM unnest($2::text::text[], $3::text::bigint[], $4::text::bigint[],
-                         $5::text::bigint[]) AS n (event, was, seq, fence)
+), asked AS MATERIALIZED (
+    SELECT $1::text AS follower, n.*
+    FROM unnest($2::text::text[], $3::text::bigint[], $4::text::bigint[],
+                $5::text::bigint[]) AS n (event, was, seq, fence)
 ), moved AS (
     UPDATE holdfast.cursors c
     SET seq = n.seq, fence = n.fence,
         moved_ms = CASE WHEN c.seq = n.seq THEN c.moved_ms ELSE moment.now END
     FROM asked n, moment
-    WHERE n.was <> 0 AND c.follower = $1 AND c.event = n.event AND c.seq = n.was
+    WHERE n.was <> 0 AND c.follower = n.follower AND c.event = n.event AND c.seq = n.was
       AND c.fence <= n.fence
     RETURNING c.event
 ), begun AS (
     INSERT INTO holdfast.cursors AS c (follower, event, seq, fence, moved_ms)
-    SELECT $1, n.event, n.seq, n.fence, moment.now FROM asked n, moment WHERE n.was = 0
+    SELECT n.follower, n.event, n.seq, n.fence, moment.now FROM asked n, moment WHERE n.was = 0
     ON CONFLICT (follower, event) DO UPDATE
     SET seq = excluded.seq, fence = excluded.fence,
         moved_ms = CASE WHEN c.seq = excluded.seq THEN c.moved_ms ELSE excluded.moved_ms END
