@@ -13,6 +13,7 @@ import pytest
 from holdfast.cli import main
 from holdfast.lab.contest import places
 from holdfast.lab.servers import MissingServer, Postgres, Server, family
+from tests.api.serving import interruptible
 from tests.docs.test_examples import wait_until
 
 WRONG = {
