@@ -15,6 +15,7 @@ from typing import Protocol
 from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError, Overloaded
 from holdfast.followers.feed import Feed, Frame, snapshot
+from holdfast.tasks import end_task
 
 SUBSCRIBERS_MAX = 10_000
 FACTS_MAX = 20_000
@@ -222,9 +223,7 @@ class Live:
         for subscriber in self._all():
             subscriber.cut()
         if self._reader is not None:
-            self._reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._reader
+            await end_task(self._reader)
             self._reader = None
 
     # Subscribers

@@ -43,7 +43,16 @@ class Crew:
             await process.wait()
 
     async def run(self, orders: Sequence[Order]) -> list[Counters]:
-        """One order for each process, the first ones; they begin when all of them are ready."""
+        """One order for each process, the first ones; they begin when all of them are ready.
+        Whatever ends it early ends the processes at once: they would go on buying, and whoever
+        drops the tables would wait for them."""
+        try:
+            return await self._run(orders)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _run(self, orders: Sequence[Order]) -> list[Counters]:
         used = self._processes[: len(orders)]
         for process, order in zip(used, orders, strict=True):
             # Through the pipe: a password in an address must not show in the list of processes.
