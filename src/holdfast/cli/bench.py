@@ -17,6 +17,7 @@ from holdfast.lab.bench.bench import ROUNDS, measurements
 from holdfast.lab.bench.figures import GROUPS, MEASUREMENTS, Spread, known, shown
 from holdfast.lab.bench.grounds import Addresses, Session, everything
 from holdfast.lab.bench.runs import Change, Measured, Run
+from holdfast.lab.machine import machine
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
 
@@ -186,7 +187,7 @@ def _measured(
         if each.group == "rivals"
     ]
     return Run(
-        *(date, quick, rounds, runs.machine(), {**runs.versions(), **session.versions}),
+        *(date, quick, rounds, machine(), {**runs.versions(), **session.versions}),
         *(watch.load(), sorted(session.measured, key=_place), session.left_out, beaten),
     )
 

@@ -109,7 +109,6 @@ class Shards:
         self._clock = clock
         self._fences: dict[int, int] = {}
         self._ends = float("-inf")
-        self._due = float("-inf")
         self._told: tuple[Millis, float] = (0, 0.0)
         """The authority's time, and ours when it was asked for."""
 
@@ -124,19 +123,9 @@ class Shards:
         return told + round((self._clock() - at) * 1000)
 
     @property
-    def due(self) -> bool:
-        """Whether it is time to renew."""
-        return self._clock() >= self._due
-
-    @property
     def mine(self) -> dict[int, int]:
         """The shards that are surely ours, and their fences; none when the lease has run out."""
         return self._fences if self._clock() < self._ends else {}
-
-    @property
-    def others(self) -> bool:
-        """Whether somebody else has a part of it."""
-        return len(self.mine) < SHARDS
 
     @staticmethod
     def fair(members: int) -> int:
@@ -162,13 +151,12 @@ class Shards:
                     if each.owner == self.member
                 }
                 self._ends = began + self._kept_ms / 1000
-                self._due = began + self.renew_seconds
                 return
             began = self._clock()
 
     async def leave(self) -> None:
         """So that others need not wait for the end of the lease."""
-        self._fences, self._ends, self._due = {}, float("-inf"), float("-inf")
+        self._fences, self._ends = {}, float("-inf")
         for _ in range(TRIES_MAX):
             table, version, now = await self._table()
             if self.member not in table.members:

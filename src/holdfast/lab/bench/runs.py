@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import platform
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import metadata
@@ -89,24 +88,6 @@ def now() -> str:
 
 
 # The machine
-
-
-def machine() -> dict[str, Any]:  # ready for JSON
-    return {
-        "cpus": os.cpu_count(),
-        "model": _model(),
-        "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def _model() -> str:
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def versions() -> dict[str, str]:

@@ -1,12 +1,9 @@
 """Every strategy on every store in every scenario, one after the other, and what came of it."""
 
 import asyncio
-import os
-import platform
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
@@ -21,6 +18,7 @@ from holdfast.lab.contest.crew import Crew, shares
 from holdfast.lab.contest.databases import CONNECTIONS, FILE_CONNECTIONS, driver_trouble
 from holdfast.lab.contest.field import Counters, Scenario, Sold, Strategy, count, merged
 from holdfast.lab.contest.tables import Tables
+from holdfast.lab.machine import machine
 from holdfast.lab.strategies import STRATEGIES
 from holdfast.lab.strategies.group_commit import open_shop, plan
 from holdfast.lab.strategies.naive import Naive
@@ -377,25 +375,6 @@ def report(comparison: Comparison, *, quick: bool) -> dict[str, object]:
         "curves": {},
         "left_out": msgspec.to_builtins(comparison.left_out),
     }
-
-
-def machine() -> dict[str, object]:
-    return {
-        "cpus": os.cpu_count(),
-        "model": _model(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def _model() -> str:
-    """The processor's name, where the system tells it."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
 
 
 def at_fault(results: Sequence[Result]) -> list[Result]:
