@@ -1,0 +1,91 @@
+/** What a browser keeps. Buyer and holds are shared by its tabs and survive a reload; the admin key
+ * is a tab's own and ends with it. A browser that keeps nothing (private mode) works until reload. */
+
+const BUYER = "holdfast.buyer";
+const HOLD = "holdfast.hold.";
+const ADMIN = "holdfast.admin";
+const THEME = "holdfast.theme";
+
+export interface Buyer {
+  buyer: string;
+  token: string;
+}
+
+/** A hold of this browser's, and where its checkout stands. */
+export interface KeptHold {
+  id: string;
+  token: string;
+  /** The idempotency key of its order, made before the order is first sent. */
+  orderKey?: string;
+  method?: string;
+  order?: string;
+}
+
+const unkept = new Map<string, string>();
+
+function read(area: () => Storage, name: string): string | null {
+  try {
+    return area().getItem(name);
+  } catch {
+    return unkept.get(name) ?? null;
+  }
+}
+
+function write(area: () => Storage, name: string, value: string | null): void {
+  try {
+    if (value === null) area().removeItem(name);
+    else area().setItem(name, value);
+  } catch {
+    if (value === null) unkept.delete(name);
+    else unkept.set(name, value);
+  }
+}
+
+const shared = () => localStorage;
+const own = () => sessionStorage;
+
+function parsed<T>(text: string | null): T | null {
+  if (text === null) return null;
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    return null;
+  }
+}
+
+export const keptBuyer = (): Buyer | null => parsed<Buyer>(read(shared, BUYER));
+export const keepBuyer = (buyer: Buyer | null): void =>
+  write(shared, BUYER, buyer && JSON.stringify(buyer));
+export const buyerToken = (): string | null => keptBuyer()?.token ?? null;
+
+export const keptHold = (event: string): KeptHold | null =>
+  parsed<KeptHold>(read(shared, HOLD + event));
+export const keepHold = (event: string, hold: KeptHold | null): void =>
+  write(shared, HOLD + event, hold && JSON.stringify(hold));
+
+/** Calls back when another tab has changed this event's hold. Returns how to stop. */
+export function onHoldChanged(event: string, changed: () => void): () => void {
+  const heard = (storage: StorageEvent) => {
+    if (storage.key === HOLD + event || storage.key === null) changed();
+  };
+  addEventListener("storage", heard);
+  return () => removeEventListener("storage", heard);
+}
+
+export const adminKey = (): string | null => read(own, ADMIN);
+export const keepAdminKey = (key: string | null): void => write(own, ADMIN, key);
+
+export type Theme = "light" | "dark";
+export const keptTheme = (): Theme | null => {
+  const found = read(shared, THEME);
+  return found === "light" || found === "dark" ? found : null;
+};
+export const keepTheme = (theme: Theme | null): void => write(shared, THEME, theme);
+
+/** Takes a key from the address (#key=...) before anybody can copy the address with it. */
+export function takeKeyFromAddress(): void {
+  const given = /^#key=([\x21-\x7e]+)$/.exec(location.hash)?.[1];
+  if (!given) return;
+  keepAdminKey(decodeURIComponent(given));
+  history.replaceState(null, "", location.pathname + location.search);
+}

@@ -1,0 +1,31 @@
+import type { ComponentChildren, JSX } from "preact";
+
+export interface ButtonProps {
+  children: ComponentChildren;
+  onClick?: () => void;
+  kind?: "primary" | "plain" | "quiet" | "danger";
+  type?: "button" | "submit";
+  disabled?: boolean;
+  /** Something was asked for and is not answered: no second click, and it says so. */
+  busy?: boolean;
+  label?: string;
+  testid?: string;
+}
+
+export function Button({ kind = "plain", type = "button", ...props }: ButtonProps): JSX.Element {
+  return (
+    <button
+      type={type}
+      class={`button ${kind}`}
+      disabled={props.disabled ?? false}
+      aria-busy={props.busy ?? false}
+      aria-label={props.label}
+      data-testid={props.testid}
+      onClick={() => {
+        if (!props.busy) props.onClick?.();
+      }}
+    >
+      {props.children}
+    </button>
+  );
+}
