@@ -1,6 +1,7 @@
 """The refusal cache: what was lost a moment ago is refused again from memory, and never for long
 when that is no longer true."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from holdfast import Holdfast, Placed, Reason, Refused, refusals
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.gating import Op, Verdict
+from holdfast.domain.model import Ask
 from holdfast.domain.outcomes import Answer
 from holdfast.gates.memory import MemoryGate
 from holdfast.ports import Committed, nothing
@@ -224,6 +226,133 @@ async def test_the_callers_own_id_goes_through_for_it_may_be_a_repetition(shop, 
     await held(shop, "ann", seats=SEAT)
     await lose(shop, clock)
     assert await passes(shop, "bob", **own) == first
+
+
+async def lose_pool(shop: Holdfast, clock: Clock) -> None:
+    """As `lose`, of the pool."""
+    before = refused(shop)
+    for _ in range(2):
+        assert (await ask_pool(shop)).reason is Reason.SOLD_OUT
+        await look(shop)
+        clock.advance(1)
+    assert refused(shop) == before
+    assert (await ask_pool(shop)).reason is Reason.SOLD_OUT
+    assert refused(shop) == before + 1, "it is remembered"
+
+
+async def ask_pool(shop: Holdfast, **more: Any) -> Any:
+    return await shop.place_hold(E1, buyer="bob", **{"pools": {"floor": 1}, **more})
+
+
+async def pool_passes(shop: Holdfast, **more: Any) -> Any:
+    """The answer, which must not be the cache's."""
+    before = refused(shop)
+    answer = await ask_pool(shop, **more)
+    assert refused(shop) == before
+    return answer
+
+
+async def all_sold(shop: Holdfast, pool: str = "floor") -> Any:
+    seat_map = await shop.seats(E1)
+    assert seat_map is not None
+    left = next(each.available for each in seat_map.pools if each.id == pool)
+    return await sold(shop, "cid", pools={pool: left})
+
+
+async def test_a_pool_that_is_sold_out_is_refused_again_without_any_io(shop, store, clock):
+    await all_sold(shop)
+    await lose_pool(shop, clock)
+    store.calls = 0
+    no = Refused(Reason.SOLD_OUT, pools=("floor",), available=0)
+    for _ in range(100):
+        assert await ask_pool(shop) == no
+        assert await shop.sell(E1, buyer="late", pools={"floor": 3}) == no
+    assert store.calls == 0
+    assert (await pool_passes(shop, id="mine")) == no
+    assert (await pool_passes(shop, seats=SEAT)) == no, "the authority might name the seat"
+    unknown = {"floor": 1, "cellar": 1}
+    assert (await pool_passes(shop, pools=unknown)) == no
+    assert (await pool_passes(shop, best=1)) == no
+
+
+async def test_a_pool_that_is_only_held_is_not_remembered(shop, clock):
+    """A hold may be over at any moment, and no fact says so before somebody asks."""
+    seat_map = await shop.seats(E1)
+    await held(shop, "ann", pools={"floor": seat_map.pools[0].available})
+    for _ in range(4):
+        assert (await pool_passes(shop)).reason is Reason.SOLD_OUT
+        await look(shop)
+        clock.advance(1)
+
+
+async def test_a_pool_is_open_at_once_when_some_of_it_comes_back(shop, clock):
+    order = await all_sold(shop)
+    await lose_pool(shop, clock)
+    await shop.cancel_order(order.id, pools={"floor": 2}, idempotency_key="two")
+    assert isinstance(await ask_pool(shop), Placed)
+
+
+async def test_a_pool_that_grows_is_open_at_once(shop, clock):
+    await all_sold(shop)
+    await lose_pool(shop, clock)
+    await shop.add_capacity(E1, {"pools": [{"id": "floor", "capacity": 1}]})
+    assert isinstance(await ask_pool(shop), Placed)
+
+
+async def test_a_cancellation_elsewhere_opens_the_pool_through_the_log(two, clock):
+    order = await all_sold(two.there)
+    await lose_pool(two.here, clock)
+    await two.there.cancel_order(order.id)
+    before = refused(two.here)
+    await ask_pool(two.here)
+    assert refused(two.here) == before + 1, "nobody has told it yet"
+    await look(two.here)
+    assert isinstance(await ask_pool(two.here), Placed)
+
+
+class HeldUp(CountedStore):
+    """Applies nothing until it is let go."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.go = asyncio.Event()
+        self.go.set()
+        self.commands = 0
+
+    async def apply(
+        self, commands: Sequence[Command], committed: Committed = nothing
+    ) -> list[Answer]:
+        await self.go.wait()
+        self.commands += len(commands)
+        return await super().apply(commands, committed)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+async def test_who_waits_already_is_not_asked_for_either(clock, cached):
+    """What was lost while they waited is known when their turn comes; without the cache, the
+    control, each of them goes to the authority."""
+    store = HeldUp(clock)
+    async with opened(store, clock, refusal_cache=cached, batch_max=10) as shop:
+        await on_sale(shop)
+        await held(shop, "ann", seats=SEAT)
+        if cached:
+            await lose(shop, clock)
+            assert shop.refusals is not None
+            shop.refusals.forget(E1)
+            clock.advance(1)
+        store.go.clear()
+        store.commands = 0
+        crowd = [asyncio.create_task(ask(shop, f"buyer {n}")) for n in range(100)]
+        own = asyncio.create_task(ask(shop, "ann"))
+        named = asyncio.create_task(ask(shop, "bob", id="mine"))
+        await asyncio.sleep(0)
+        clock.advance(1)
+        store.go.set()
+        no = Refused(Reason.TAKEN, seats=("A-1-1",))
+        assert await asyncio.gather(*crowd) == [no] * 100
+        assert isinstance(await own, Placed), "his own"
+        assert await named == no
+        assert store.commands == (2 * 10 + 2 if cached else 102), "two batches, and those two"
 
 
 @pytest.mark.parametrize("more", [{"best": 1}, {"pools": {"floor": 1}}])
@@ -452,17 +581,21 @@ async def test_an_answer_that_was_asked_for_before_the_watch_began_is_not_kept(c
     asked = clock()
     clock.advance(5)
     cache.remember(E1, answered("A"), asked)
-    assert cache.refuse(E1, "bob", ["A"]) is None
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is None
     cache.remember(E1, answered("A"), clock())
-    assert cache.refuse(E1, "bob", ["A"]) is None, "nobody knows yet where the log stands"
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is None, (
+        "nobody knows yet where the log stands"
+    )
     clock.advance(5)
     await cache.read()
     cache.remember(E1, answered("A"), asked)
     cache.remember(E1, answered("A"), clock())
-    assert cache.refuse(E1, "bob", ["A"]) is None, "asked before, or in the same millisecond"
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is None, (
+        "asked before, or in the same millisecond"
+    )
     clock.advance(1)
     cache.remember(E1, answered("A"), clock())
-    assert cache.refuse(E1, "bob", ["A"]) is not None
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is not None
 
 
 async def test_an_answer_that_was_on_its_way_when_seats_were_opened_is_not_kept(cache, clock):
@@ -471,7 +604,7 @@ async def test_an_answer_that_was_on_its_way_when_seats_were_opened_is_not_kept(
     clock.advance(1)
     cache.forget(E1)
     cache.remember(E1, answered("A"), asked)
-    assert cache.refuse(E1, "bob", ["A"]) is None
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is None
 
 
 @pytest.mark.parametrize("opening", ["hold.released", "hold.expired", "order.cancelled"])
@@ -484,7 +617,7 @@ async def test_an_answer_that_was_on_its_way_when_the_log_was_read_is_not_kept(
     diary.add(opening, "A")
     await cache.read()
     cache.remember(E1, answered("A"), asked)
-    assert cache.refuse(E1, "bob", ["A"]) is None
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is None
 
 
 @pytest.mark.parametrize("opening", ["hold.released", "hold.expired", "order.cancelled"])
@@ -493,8 +626,8 @@ async def test_facts_that_free_seats_open_those(cache, diary, clock, opening):
     cache.remember(E1, answered("A", "B"), clock())
     diary.add(opening, "A", "Z")
     await cache.read()
-    assert cache.refuse(E1, "bob", ["A"]) is None
-    assert cache.refuse(E1, "bob", ["B"]) is not None
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is None
+    assert cache.refuse(E1, "bob", Ask(seats=("B",))) is not None
 
 
 async def test_a_change_of_the_event_on_the_log_opens_all_seats(cache, diary, clock):
@@ -502,7 +635,7 @@ async def test_a_change_of_the_event_on_the_log_opens_all_seats(cache, diary, cl
     cache.remember(E1, answered("A", "B"), clock())
     diary.add("event.changed")
     await cache.read()
-    assert [seat for seat in "AB" if cache.refuse(E1, "bob", [seat])] == []
+    assert [seat for seat in "AB" if cache.refuse(E1, "bob", Ask(seats=(seat,)))] == []
 
 
 @pytest.mark.parametrize("type", ["hold.placed", "hold.extended", "hold.paying", "order.confirmed"])
@@ -511,7 +644,7 @@ async def test_facts_that_free_nothing_open_nothing(cache, diary, clock, type):
     cache.remember(E1, answered("A"), clock())
     diary.add(type, "A")
     await cache.read()
-    assert cache.refuse(E1, "bob", ["A"]) is not None
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is not None
 
 
 async def test_a_long_log_is_read_to_its_end(cache, diary, clock, monkeypatch):
@@ -522,26 +655,26 @@ async def test_a_long_log_is_read_to_its_end(cache, diary, clock, monkeypatch):
         diary.add("hold.placed", "B")
     diary.add("hold.released", "A")
     await cache.read()
-    assert cache.refuse(E1, "bob", ["A"]) is None
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is None
 
 
 async def test_seats_have_a_limit(cache, diary, clock, monkeypatch):
     monkeypatch.setattr(refusals, "ENTRIES_MAX", 3)
     await watch(cache, clock)
     cache.remember(E1, answered("A", "B", "C", "D"), clock())
-    known = [seat for seat in "ABCD" if cache.refuse(E1, "bob", [seat])]
+    known = [seat for seat in "ABCD" if cache.refuse(E1, "bob", Ask(seats=(seat,)))]
     assert known == ["A", "B", "C"]
     cache.remember(E1, answered("A"), clock())
     diary.add("hold.released", "B", "never heard of")
     await cache.read()
     clock.advance(1)
     cache.remember(E1, answered("D", "E"), clock())
-    known = [seat for seat in "ABCDE" if cache.refuse(E1, "bob", [seat])]
+    known = [seat for seat in "ABCDE" if cache.refuse(E1, "bob", Ask(seats=(seat,)))]
     assert known == ["A", "C", "D"], "what was opened made room for one"
     cache.forget(E1)
     clock.advance(1)
     cache.remember(E1, answered(*"VWXYZ"), clock())
-    assert sum(cache.refuse(E1, "bob", [seat]) is not None for seat in "VWXYZ") == 3
+    assert sum(cache.refuse(E1, "bob", Ask(seats=(seat,))) is not None for seat in "VWXYZ") == 3
 
 
 async def test_the_limit_is_for_all_events_together(cache, clock, monkeypatch):
@@ -549,7 +682,7 @@ async def test_the_limit_is_for_all_events_together(cache, clock, monkeypatch):
     await watch(cache, clock, "e1", "e2")
     cache.remember("e1", answered("A", "B"), clock())
     cache.remember("e2", answered("A", "B"), clock())
-    assert [seat for seat in "AB" if cache.refuse("e2", "bob", [seat])] == ["A"]
+    assert [seat for seat in "AB" if cache.refuse("e2", "bob", Ask(seats=(seat,)))] == ["A"]
 
 
 async def test_events_have_a_limit(cache, clock, monkeypatch):
@@ -557,7 +690,7 @@ async def test_events_have_a_limit(cache, clock, monkeypatch):
     await watch(cache, clock, "e1", "e2", "e3")
     for event in ("e1", "e2", "e3"):
         cache.remember(event, answered("A"), clock())
-    known = [event for event in ("e1", "e2", "e3") if cache.refuse(event, "bob", ["A"])]
+    known = [event for event in ("e1", "e2", "e3") if cache.refuse(event, "bob", Ask(seats=("A",)))]
     assert known == ["e1", "e2"]
 
 
@@ -576,7 +709,7 @@ async def test_an_event_that_nobody_is_refused_at_is_watched_no_longer(
     assert diary.reads == 0
     await watch(cache, clock, "e2")
     cache.remember("e2", answered("A"), clock())
-    assert cache.refuse("e2", "bob", ["A"]) is not None, "there is room for another"
+    assert cache.refuse("e2", "bob", Ask(seats=("A",))) is not None, "there is room for another"
 
 
 async def test_an_event_that_somebody_is_refused_at_stays_watched(cache, diary, clock):
@@ -585,13 +718,13 @@ async def test_an_event_that_somebody_is_refused_at_stays_watched(cache, diary, 
     for _ in range(3):
         clock.advance(IDLE_MS - 1)
         await cache.read()
-        assert cache.refuse(E1, "bob", ["A"]) is not None
+        assert cache.refuse(E1, "bob", Ask(seats=("A",))) is not None
 
 
 async def test_nothing_asked_is_nothing_refused(cache, clock):
     await watch(cache, clock)
-    assert cache.refuse(E1, "bob", []) is None
-    assert cache.refuse("unheard", "bob", ["A"]) is None
+    assert cache.refuse(E1, "bob", Ask()) is None
+    assert cache.refuse("unheard", "bob", Ask(seats=("A",))) is None
 
 
 async def test_the_log_is_read_by_itself(store, clock):

@@ -78,6 +78,7 @@ class Holdfast:
         self.settings = settings
         self._lanes = Lanes(
             self._apply,
+            lambda command: self._front.known(command),
             one_lane=store.one_lane,
             batch_max=settings.batch_max,
             commands_max=settings.lane_max,
@@ -162,8 +163,9 @@ class Holdfast:
         return self._lanes.waiting()
 
     async def _apply(self, commands: Sequence[Command], committed: Committed) -> list[Answer]:
-        began = time.perf_counter()
+        began, asked_ms = time.perf_counter(), self._clock()
         answers = await self.store.apply(commands, committed)
+        self._front.learn(commands, answers, asked_ms)
         if self.batched is not None:
             self.batched(commands, time.perf_counter() - began)
         return answers

@@ -10,7 +10,7 @@ ask (the caller's own id may be a repetition, the seats may be his own), the aut
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -23,12 +23,10 @@ from holdfast.domain.commands import (
     ChangeEvent,
     Command,
     CreateEvent,
-    OpenOrder,
     PlaceHold,
     ReleaseHold,
     Sell,
     SettleOrder,
-    StepOrder,
     Withdraw,
 )
 from holdfast.domain.gating import (
@@ -112,9 +110,7 @@ class Front:
     def submit(self, command: Command) -> Awaitable[Answer]:
         """Without a gate straight on: what is not awaited in between costs nothing."""
         if self._keeper is None:
-            if isinstance(command, UNHEARD):
-                return self._submit(command)
-            return self._decided(command)
+            return self._submit(command)
         if isinstance(command, PlaceHold):
             return self._place(command)
         return self._pass(command)
@@ -125,7 +121,7 @@ class Front:
             return await self._stage(command)
         event = await self._catalogues.event(command.event)
         if event is None:
-            return await self._decided(command)
+            return await self._submit(command)
         courtesies = self.courtesies
         if isinstance(command, Sell):
             return await self._sell(event, command)
@@ -139,39 +135,52 @@ class Front:
 
     async def _settled(self, event: Event, command: Command) -> Answer:
         """The authority's answer, of which the gate is told."""
-        answer = await self._decided(command)
+        answer = await self._submit(command)
         await self._tell(event, command, answer)
         return answer
 
-    async def _decided(self, command: Command) -> Answer:
-        """The authority's answer, from which the cache learns."""
-        asked_ms = self._clock() if self._refusals else 0
-        answer = await self._submit(command)
-        if self._refusals is None:
-            return answer
-        if answer.holders:
-            self._refusals.learn(command.event, answer, asked_ms)
-        elif isinstance(answer.outcome, Released):
-            self._refusals.opened(command.event, answer.outcome.hold.seats)
-        elif isinstance(answer.outcome, Cancelled):
-            named = command.seats if isinstance(command, CancelOrder) else ()
-            self._refusals.opened(command.event, named or answer.outcome.order.seats)
-        elif isinstance(answer.outcome, Changed | Expired):
-            self._refusals.forget(command.event)
-        return answer
+    def learn(
+        self, commands: Sequence[Command], answers: Sequence[Answer], asked_ms: Millis
+    ) -> None:
+        """What the authority said to a batch that began at that moment, for the cache."""
+        refusals = self._refusals
+        if refusals is None:
+            return
+        for command, answer in zip(commands, answers, strict=True):
+            match answer.outcome:
+                case Refused():
+                    refusals.learn(command.event, answer, asked_ms)
+                case Released(hold):
+                    refusals.opened(command.event, hold.seats)
+                case Cancelled(order):
+                    named = command.seats if isinstance(command, CancelOrder) else ()
+                    refusals.opened(command.event, named or order.seats)
+                case Changed() | Expired():
+                    refusals.forget(command.event)
 
     def remembered(self, event: str, buyer: str, ask: Ask) -> Refused | None:
-        """The refusal of a moment ago, for an ask of named seats only and under an id of ours: the
-        caller's own may be a repetition, which has to be answered as the first time."""
-        if self._refusals is None or ask.best or ask.pools:
+        """The refusal of a moment ago, for an ask under an id of ours: the caller's own may be a
+        repetition, which has to be answered as the first time."""
+        if self._refusals is None:
             return None
-        return self._refusals.refuse(event, buyer, ask.seats)
+        return self._refusals.refuse(event, buyer, ask)
+
+    def known(self, command: Command) -> Answer | None:
+        """The answer to a command whose turn has come, if what it wants was lost while it waited.
+        Behind a gate there is no such crowd, and what is claimed there has to be settled."""
+        if self._refusals is None or self._keeper is not None or command.digest:
+            return None
+        match command:
+            case PlaceHold() | Sell(payment=None, hold=None):
+                no = self._refusals.refuse(command.event, command.buyer, command.ask)
+                return None if no is None else Answer(no)
+        return None
 
     async def _place(self, command: PlaceHold) -> Answer:
         event = await self._catalogues.event(command.event)
         policy = self._catalogues.gated(event)
         if event is None or policy == "authority":
-            return await self._decided(command)
+            return await self._submit(command)
         if policy == "gate":
             return await self._courtesy(event, command)
         return await self._two_layers(event, command)
@@ -207,7 +216,7 @@ class Front:
             # The gate is wrong about them: here the authority's word counts.
             await self._keeper.ask(event.id, event.version, Mark(claim.owned))
             return True
-        await self._decided(ReleaseHold(id=self._ids.new(), event=event.id, hold=hold.id))
+        await self._submit(ReleaseHold(id=self._ids.new(), event=event.id, hold=hold.id))
         return False
 
     async def _beside(self, event: Event | None, command: Beside) -> Beside:
@@ -246,7 +255,7 @@ class Front:
                 case Unready(version=0):
                     self._want(event)
         try:
-            answer = await self._decided(command)
+            answer = await self._submit(command)
         except Exception:
             # Not when the caller only stopped waiting: then the batch goes on.
             if claimed:
@@ -274,7 +283,7 @@ class Front:
             fenced = await self._prepare(event, command)
         if isinstance(command, Withdraw):
             command = await self._beside(event, command)
-        answer = await self._decided(command)
+        answer = await self._submit(command)
         self._catalogues.forget(command.event)
         if self.reconcile is None:
             return answer
@@ -383,8 +392,6 @@ def overlaid(seat_map: SeatMap, courtesies: list[Owned]) -> SeatMap:
     )
 
 
-UNHEARD = (OpenOrder, SettleOrder, StepOrder)
-"""Of these the cache learns nothing."""
 STAGING = (CreateEvent, ChangeEvent, AddCapacity, Withdraw)
 GATING = ("policy", "gate")
 

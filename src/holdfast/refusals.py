@@ -1,8 +1,12 @@
-"""The refusal cache: a seat just lost is refused again without any I/O.
+"""The refusal cache: a seat just lost is refused again without any I/O, and so is a pool that is
+sold out.
 
 An entry is only a memory of what the authority or the gate said, so it ends with the deadline that
 it was told, and it counts only while the log was read within the last second: whatever opens a seat
 is on the log. It names the holder: his own asks always go through.
+
+It is asked twice: at the door, and when the turn of a command comes. So a crowd that is waiting
+already when the last seat goes is sent home as fast as one that comes later.
 """
 
 import asyncio
@@ -13,7 +17,7 @@ import msgspec
 
 from holdfast.domain import facts
 from holdfast.domain.facts import Entry
-from holdfast.domain.model import Millis
+from holdfast.domain.model import Ask, Millis
 from holdfast.domain.outcomes import Answer, Reason, Refused
 from holdfast.errors import HoldfastError
 from holdfast.tasks import end_task
@@ -43,6 +47,8 @@ class Watched(msgspec.Struct):
 
     since_ms: Millis
     seats: dict[str, Taken] = {}
+    pools: set[str] = set()
+    """Those of which all is sold."""
     cursor: int | None = None
     """None until it is known where the log stood: before that, nothing is remembered."""
     read_ms: Millis = 0
@@ -71,43 +77,54 @@ class Refusals:
     async def stop(self) -> None:
         await end_task(self._task)
 
-    def refuse(self, event: str, buyer: str, seats: Sequence[str]) -> Refused | None:
-        """The refusal, if all these seats are known to be others'. One that is not known could
-        make another refusal of it, so then the authority is asked."""
+    def refuse(self, event: str, buyer: str, ask: Ask) -> Refused | None:
+        """The refusal, if all these seats are known to be others', or if this one pool is known to
+        be sold out. What is not known could make another refusal of it, so then the authority is
+        asked; so it is for the best seats, which nobody has named."""
         watched = self._events.get(event)
-        if watched is None or watched.cursor is None or not seats:
+        if watched is None or watched.cursor is None or ask.best:
             return None
         now = self._clock()
         if not 0 <= now - watched.read_ms <= FRESH_MS:
             return None
-        for id in seats:
-            taken = watched.seats.get(id)
-            if taken is None or taken.until_ms <= now or taken.buyer == buyer:
-                return None
-        watched.used_ms = now
-        self.refused += 1
-        return Refused(Reason.TAKEN, seats=tuple(seats))
+        no = _short(watched, ask) if ask.pools else _lost(watched, buyer, ask.seats, now)
+        if no is not None:
+            watched.used_ms = now
+            self.refused += 1
+        return no
 
     def learn(self, event: str, answer: Answer, asked_ms: Millis) -> None:
         """Remembers whom the authority named, if the log was followed when it was asked."""
         if answer.holders:
             entries = ((h.seat, h.buyer, h.until_ms - answer.now_ms) for h in answer.holders)
             self.remember(event, entries, asked_ms)
+        elif answer.sold_out is not None:
+            watched = self._watched(event, asked_ms)
+            if watched is not None and self._entries < ENTRIES_MAX:
+                self._entries += answer.sold_out not in watched.pools
+                watched.pools.add(answer.sold_out)
 
-    def remember(
-        self, event: str, taken: Iterable[tuple[str, str | None, Millis]], asked_ms: Millis
-    ) -> None:
-        """Each a seat, its holder, and how long he still has it."""
+    def _watched(self, event: str, asked_ms: Millis) -> Watched | None:
+        """The event, if what was asked at that moment may be remembered. One that nobody was
+        refused at yet is followed from now on."""
         now = self._clock()
         watched = self._events.get(event)
         if watched is None:
             if len(self._events) < EVENTS_MAX:
                 self._events[event] = Watched(since_ms=now, used_ms=now)
                 self._wanted.set()
-            return
+            return None
         watched.used_ms = now
-        if watched.cursor is None or asked_ms <= watched.since_ms:
+        return None if watched.cursor is None or asked_ms <= watched.since_ms else watched
+
+    def remember(
+        self, event: str, taken: Iterable[tuple[str, str | None, Millis]], asked_ms: Millis
+    ) -> None:
+        """Each a seat, its holder, and how long he still has it."""
+        watched = self._watched(event, asked_ms)
+        if watched is None:
             return
+        now = watched.used_ms
         for seat, buyer, left_ms in taken:
             if seat not in watched.seats:
                 if self._entries >= ENTRIES_MAX:
@@ -116,18 +133,22 @@ class Refusals:
             watched.seats[seat] = Taken(buyer, now + left_ms)
 
     def opened(self, event: str, seats: Iterable[str]) -> None:
-        """These are free again: this process did it itself, or read of it."""
+        """These are free again, and maybe some of any pool: this process did it itself, or read of
+        it."""
         if watched := self._events.get(event):
             # An answer that is on its way already may be of before.
             watched.since_ms = self._clock()
             for seat in seats:
                 self._entries -= watched.seats.pop(seat, None) is not None
+            self._entries -= len(watched.pools)
+            watched.pools.clear()
 
     def forget(self, event: str) -> None:
         """What this process has changed itself it need not read first."""
         if watched := self._events.get(event):
-            self._entries -= len(watched.seats)
+            self._entries -= len(watched.seats) + len(watched.pools)
             watched.seats.clear()
+            watched.pools.clear()
             # An answer that was on its way already may be of before the change.
             watched.since_ms = self._clock()
 
@@ -183,3 +204,19 @@ class Refusals:
             except Exception:
                 log.exception("the log was not read")
             await asyncio.sleep(READ_SECONDS)
+
+
+def _lost(watched: Watched, buyer: str, seats: Sequence[str], now: Millis) -> Refused | None:
+    for id in seats:
+        taken = watched.seats.get(id)
+        if taken is None or taken.until_ms <= now or taken.buyer == buyer:
+            return None
+    return Refused(Reason.TAKEN, seats=tuple(seats)) if seats else None
+
+
+def _short(watched: Watched, ask: Ask) -> Refused | None:
+    """Of one pool alone: beside others, or seats, the authority might name another reason."""
+    if ask.seats or len(ask.pools) != 1:
+        return None
+    (pool,) = ask.pools
+    return Refused(Reason.SOLD_OUT, pools=(pool,), available=0) if pool in watched.pools else None

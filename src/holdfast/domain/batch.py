@@ -122,12 +122,20 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
         if command.digest or not isinstance(command, MAKERS):
             outcome = decision.recorded or decision.outcome
             shelf.record(Record(command.id, command.digest, outcome, now))
-    holders = _holders(shelf, decision.outcome)
-    return Answer(decision.outcome, now_ms=now, decided_ms=now, holders=holders)
+    outcome = decision.outcome
+    if not isinstance(outcome, Refused):
+        return Answer(outcome, now_ms=now, decided_ms=now)
+    return Answer(
+        outcome,
+        now_ms=now,
+        decided_ms=now,
+        holders=_holders(shelf, outcome),
+        sold_out=_sold_out(shelf, outcome),
+    )
 
 
-def _holders(shelf: Shelf, outcome: Outcome) -> tuple[Holder, ...]:
-    if not isinstance(outcome, Refused) or outcome.reason is not Reason.TAKEN:
+def _holders(shelf: Shelf, outcome: Refused) -> tuple[Holder, ...]:
+    if outcome.reason is not Reason.TAKEN:
         return ()
     found = []
     for id in outcome.seats:
@@ -136,6 +144,14 @@ def _holders(shelf: Shelf, outcome: Outcome) -> tuple[Holder, ...]:
         if hold is not None or seat.order is not None:
             found.append(Holder(id, hold.buyer if hold else None, seat.until_ms))
     return tuple(found)
+
+
+def _sold_out(shelf: Shelf, outcome: Refused) -> str | None:
+    """A channel's pool looks sold out to others, and one that is held is only short for a while."""
+    if outcome.reason is not Reason.SOLD_OUT or not outcome.pools:
+        return None
+    pool = shelf.pools.now[outcome.pools[0]]
+    return pool.id if pool.sold >= pool.capacity else None
 
 
 MAKERS = (PlaceHold, ConfirmHold, Sell, OpenOrder, SettleOrder, StepOrder)

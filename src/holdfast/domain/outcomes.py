@@ -174,6 +174,8 @@ class Answer(msgspec.Struct, frozen=True):
     """The authority's time when it was first decided; differs from now_ms in a replay."""
     holders: tuple["Holder", ...] = ()
     """Who has the seats because of which it was refused."""
+    sold_out: str | None = None
+    """The pool because of which it was refused, if all of it is sold: no deadline opens it."""
     waiting_for: tuple[str, ...] = ()
     """Set, this is no answer yet: others had locked these seats, so the refusal may be wrong. The
     command has to be tried again, and to wait for them."""

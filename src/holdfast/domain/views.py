@@ -35,12 +35,16 @@ class SeatView(msgspec.Struct, frozen=True):
     y: float
     state: SeatState
     channel: str | None = None
+    accessible: bool = False
+    companion: bool = False
+    restricted_view: bool = False
 
 
 class PoolView(msgspec.Struct, frozen=True):
     id: str
     capacity: int
     available: int
+    tier: str
     channel: str | None = None
 
 
