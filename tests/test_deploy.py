@@ -1,12 +1,15 @@
 """What is in deploy/ agrees with the program, as far as that can be seen without containers."""
 
 import configparser
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import typer.main
 import yaml  # type: ignore[import-untyped]
 
 from holdfast.cli.commands import make_app
+from holdfast.pages.site import Site
 from holdfast.settings import PREFIX, Settings, load_settings
 from tests.conftest import needed
 from tests.servers import Postgres, Redis, own_server
@@ -117,6 +121,30 @@ def test_what_the_image_copies_is_there_and_is_sent_to_the_engine():
         assert f"!{source}" in ignore
 
 
+def test_the_image_builds_the_pages_itself():
+    """With Node.js as new as they ask for, and not with what lies about on this machine."""
+    package = json.loads((ROOT / "web" / "package.json").read_text(encoding="utf-8"))
+    major = int(re.findall(r"\d+", package["engines"]["node"])[0])
+    [node] = [rest for rest in values("ARG") if rest.startswith("NODE=")]
+    assert int(node.removeprefix("NODE=")) > major
+    dist = Site().folder.relative_to(ROOT)
+    ignore = text_of("Dockerfile.dockerignore").splitlines()
+    assert {"web/node_modules", str(dist)} <= set(ignore)
+    assert f"--from=pages /build/{dist} {dist}" in values("COPY")
+
+
+def test_what_builds_the_pages_is_locked_for_every_system():
+    """npm leaves out of the lock what its registry did not have for another system, and `npm ci`
+    then refuses it everywhere: what is optional has to be there too."""
+    text = (ROOT / "web" / "package-lock.json").read_text(encoding="utf-8")
+    assert "resolved" not in text  # from which host it came is not for everybody
+    packages = json.loads(text)["packages"]
+    for name, package in packages.items():
+        assert not name or package.get("optional") or package["integrity"].startswith("sha512-")
+        for other in package.get("optionalDependencies", {}):
+            assert f"node_modules/{other}" in packages, other
+
+
 def test_the_image_runs_as_nobody_in_particular_and_can_be_watched_and_stopped():
     assert values("USER") == ["holdfast"]
     assert values("EXPOSE") == [str(Settings().port)]
@@ -167,6 +195,41 @@ def name_of(requirement: str) -> str:
     found = re.match(r"[\w.-]+", requirement)
     assert found
     return found[0].lower()
+
+
+# The wheel
+
+
+def wheel(folder: Path, source: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    """Made by what is installed, from what is there."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    environment = {**os.environ, "PATH": "/nowhere"}  # nothing may be built on the side
+    return subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.skipif(not Site().built, reason="the pages are not built: make web")
+def test_the_wheel_carries_the_pages(tmp_path):
+    made = wheel(tmp_path)
+    assert made.returncode == 0, made.stderr
+    [file] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(file) as packed:
+        names = set(packed.namelist())
+    dist = Site().folder
+    built = {path.relative_to(ROOT / "src") for path in dist.rglob("*") if path.is_file()}
+    assert {path.as_posix() for path in built} <= names
+    assert "holdfast/stores/sqlite/queries.sql" in names
+    assert not [name for name in names if not name.startswith("holdfast")]
+
+
+def test_a_wheel_without_pages_is_not_made_and_one_line_says_why(tmp_path):
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    package = tmp_path / "src" / "holdfast"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    made = wheel(tmp_path / "out", tmp_path)
+    assert made.returncode == 1
+    assert made.stderr == ("The pages are not built, and there is no npm: install Node.js first\n")
 
 
 # Compose

@@ -26,6 +26,8 @@ WRITTEN = {
 CHOICES = {
     "policy": ("authority", "two-layer", "gate"),
     "projections": ("log", "none"),
+    "pages": ("on", "off"),
+    "lab": ("open", "admin", "off"),
     "sqlite_synchronous": ("FULL", "NORMAL"),
     "log_format": ("auto", "json", "text"),
     "log_level": ("debug", "info", "warning", "error"),
@@ -92,6 +94,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     secret: Annotated[str, Meta(max_length=512)] = ""
     """What tokens of buyers and holds are made with. Else one is made, and kept in the store.
     One that is given has 16 characters at least."""
+    pages: str = "on"
+    """Whether the pages are served (/, /lab, /ops, /design): on, or off"""
+    lab: str = "admin"
+    """Who may run a stampede from the page /lab, in this service's store: admin keys, open (also
+    whoever sees the pages; never in production), or off"""
     payments: str = "none"
     """Who takes payments: none (free orders only), stripe, or sandbox (pretends, in this process or
     at sandbox+http://host:port; never in production)"""

@@ -1,5 +1,6 @@
 """Every response of every test is checked against the OpenAPI document: its status, the type of
-its content, its headers, and its body against the schema."""
+its content, its headers, and its body against the schema. What is hidden from the document is
+checked against its route."""
 
 import json
 import re
@@ -10,8 +11,9 @@ import jsonschema_rs
 import requests
 
 from holdfast.api.app import ROUTES
-from holdfast.api.openapi import document
+from holdfast.api.openapi import document, reasons
 from holdfast.api.reference import operations, resolved
+from holdfast.api.routes import Route
 
 Json = dict[str, Any]
 
@@ -27,6 +29,9 @@ def check_response(url: str, method: str, path: str, answer: requests.Response) 
         assert "OPTIONS" in answer.headers["Allow"], called
         return
     operation = _operation(method, path)
+    if operation is None and (hidden := _hidden(method, path)) is not None:
+        _check_hidden(hidden, method, answer, called)
+        return
     if operation is None:
         _check_unrouted(path, answer, called)
         return
@@ -49,6 +54,22 @@ def check_response(url: str, method: str, path: str, answer: requests.Response) 
         assert answer.json()["type"] == f"/docs#{answer.json()['reason']}", called
 
 
+def _check_hidden(route: Route, method: str, answer: requests.Response, called: str) -> None:
+    assert "X-Request-Id" in answer.headers, f"it has no number: {called}"
+    media = answer.headers.get("Content-Type", "").partition(";")[0]
+    if answer.status_code >= 400:
+        assert media == "application/problem+json", called
+        if method != "HEAD":
+            _check({"$ref": "#/components/schemas/Problem"}, answer.json(), called)
+            assert answer.json()["reason"] in reasons(route)[answer.status_code], called
+        return
+    assert answer.status_code in route.answers, f"its route does not say so: {called}"
+    if method == "HEAD" or route.answers[answer.status_code] is None:
+        assert answer.content == b"", f"a body where none may be: {called}"
+    elif route.media != "*/*":
+        assert media == route.media, called
+
+
 def _check_unrouted(path: str, answer: requests.Response, called: str) -> None:
     status = answer.status_code
     assert status in UNROUTED, f"not documented: {called}"
@@ -59,7 +80,8 @@ def _check_unrouted(path: str, answer: requests.Response, called: str) -> None:
     if status == 405:
         allowed = {each.strip() for each in answer.headers["Allow"].split(",")}
         documented = {verb for pattern, verb, _ in _operations() if pattern.fullmatch(path)}
-        assert allowed - {"OPTIONS"} == documented, called
+        hidden = {verb for verb in ("GET", "HEAD") if _hidden(verb, path)}
+        assert allowed - {"OPTIONS"} == documented | hidden, called
 
 
 def _check(schema: Json, value: object, called: str) -> None:
@@ -88,9 +110,19 @@ def _document() -> Json:
 @cache
 def _operations() -> list[tuple[re.Pattern[str], str, Json]]:
     return [
-        (re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))), method, operation)
-        for path, method, operation in operations(_document())
+        (_pattern(path), method, operation) for path, method, operation in operations(_document())
     ]
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)))
+
+
+def _hidden(method: str, path: str) -> Route | None:
+    if method not in ("GET", "HEAD"):
+        return None
+    hidden = (route for route in ROUTES if route.hidden)
+    return next((route for route in hidden if _pattern(route.path).fullmatch(path)), None)
 
 
 def _operation(method: str, path: str) -> Json | None:

@@ -59,6 +59,16 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
         buyer = case.body.get("buyer") or f"u-{case.id}"
         real = case.path_parameters["event"] == EVENT and zlib.crc32(case.id.encode()) % 2
         case.body = {**({"pools": {"floor": 1}} if real else case.body), "buyer": buyer}
+    if case.operation.path == "/v1/lab/runs" and isinstance(case.body, dict):
+        case.body = _small(case.body, case.id)
+
+
+def _small(body: dict[str, Any], id: str) -> dict[str, Any]:
+    """A crowd of a few; and most of what is asked for cannot be tried on SQLite, for each that can
+    is a process."""
+    small = {"buyers": min(body["buyers"], 20), "seats": min(body["seats"], 20)}
+    asked = {**body, **small, "over": "engine"}
+    return asked if zlib.crc32(id.encode()) % 5 == 0 else {**asked, "strategy": "skip-locked"}
 
 
 def _whole(value: Any) -> Any:

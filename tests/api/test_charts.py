@@ -18,6 +18,9 @@ HOUSE: dict[str, Any] = {
     "sections": [
         {"id": "A", "tier": "gold", "rows": 2, "seats_per_row": 10},
         {"id": "B", "tier": "gold", "rows": 1, "seats_per_row": 4, "channel": "presale"},
+        {"id": "C", "tier": "gold", "rows": 1, "seats_per_row": 2, "accessible": True},
+        {"id": "D", "tier": "gold", "rows": 1, "seats_per_row": 1, "companion": True},
+        {"id": "E", "tier": "gold", "rows": 1, "seats_per_row": 1, "restricted_view": True},
     ],
     "pools": [
         {"id": "floor", "capacity": 50},
@@ -46,7 +49,29 @@ async def plain(shop: Any, event: str = "e1") -> Any:
     seat_map = to_builtins(await shop.seats(event))
     for unit in (*seat_map["seats"], *seat_map["pools"]):
         del unit["channel"]
+    for seat in seat_map["seats"]:
+        for flag in ("accessible", "companion", "restricted_view"):
+            if not seat[flag]:
+                del seat[flag]
     return seat_map
+
+
+async def test_a_seat_says_what_is_special_about_it_and_nothing_else(shop):
+    await shop.create_event(HOUSE)
+    chart = await drawn(Charts(shop))
+    usual = {"id", "section", "row", "number", "tier", "x", "y", "state"}
+    special = {seat["id"]: seat.keys() - usual for seat in chart["seats"]}
+    assert {id: names for id, names in special.items() if names} == {
+        "C-1-1": {"accessible"},
+        "C-1-2": {"accessible"},
+        "D-1-1": {"companion"},
+        "E-1-1": {"restricted_view"},
+    }
+    assert all(seat[name] is True for seat in chart["seats"] for name in special[seat["id"]])
+    assert {pool["id"]: pool["tier"] for pool in chart["pools"]} == {
+        "floor": "floor",
+        "terrace": "floor",
+    }
 
 
 async def test_a_chart_is_the_seat_map(shop, clock):

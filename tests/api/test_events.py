@@ -369,7 +369,8 @@ def test_a_seat_map_has_every_unit_and_its_state(served):
     assert first == {**known, "x": first["x"], "y": first["y"], "state": "sold"}
     states = {seat["id"]: seat["state"] for seat in seat_map["seats"]}
     assert (states["A-1-2"], states["A-1-3"]) == ("held", "available")
-    assert seat_map["pools"] == [{"id": "floor", "capacity": 50, "available": 47}]
+    floor = {"id": "floor", "capacity": 50, "available": 47, "tier": "floor"}
+    assert seat_map["pools"] == [floor]
 
 
 def test_a_seat_map_that_has_not_changed_is_not_sent_again(served, event):

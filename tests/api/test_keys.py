@@ -62,7 +62,7 @@ def test_the_store_has_only_the_hash(served, folder):
     found = contents(folder)
     assert b"a name that can be found" in found  # the control: we look in the right place
     assert key.encode() not in found
-    assert key.rpartition("_")[2].encode() not in found
+    assert key.removeprefix("hf_seller_").encode() not in found
     assert ADMIN.encode() not in found
 
 

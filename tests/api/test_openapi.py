@@ -38,9 +38,18 @@ OPERATIONS = {operation["operationId"]: operation for _, _, operation in operati
 
 
 def test_every_route_is_in_the_document_with_a_name_of_its_own():
-    named = [route.operation for route in ROUTES if route.method in METHODS]
+    named = [route.operation for route in ROUTES if route.method in METHODS and not route.hidden]
     assert "" not in named, "a Route needs an operation: its operationId"
     assert sorted(OPERATIONS) == sorted(named)
+
+
+def test_the_pages_are_no_part_of_the_api():
+    hidden = {route.path for route in ROUTES if route.hidden}
+    assert hidden == {"/", "/e/{event}", "/lab", "/ops", "/design", "/assets/{name}", "/pages.json"}
+    assert hidden.isdisjoint(DOCUMENT["paths"])
+    assert {path for path in DOCUMENT["paths"] if not path.startswith("/v1/")} == {
+        *("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs")
+    }
 
 
 def test_the_document_is_valid_openapi():

@@ -14,6 +14,7 @@ import requests
 
 from holdfast.api.app import ROUTES
 from holdfast.api.routes import Route
+from holdfast.pages.site import Site
 from tests.api.conftest import make_event
 from tests.api.serving import ADMIN, HOLDFAST, Served
 
@@ -92,14 +93,26 @@ TABLE = {
     "POST /v1/webhooks/{webhook}/rotate": admins("200"),
     "POST /v1/webhooks/{webhook}/enable": admins("200"),
     "POST /v1/webhooks/{webhook}/redeliver": admins("200"),
+    # Where the setting `lab` is not open.
+    "POST /v1/lab/runs": admins("202"),
+    "GET /v1/lab/runs": admins("200"),
+    "GET /v1/lab/runs/{run}": admins("200"),
     "GET /v1/system": admins("200"),
     "PATCH /v1/system": admins("409 no_gate"),
+    "POST /v1/system/reconcile": admins("409 no_gate"),
     "GET /healthz": anybody("200"),
     "GET /readyz": anybody("200"),
     "GET /metrics": anybody("200"),
     "GET /openapi.json": anybody("200"),
-    "GET /": anybody("302"),
     "GET /docs": anybody("200"),
+    # Without a build there is nothing to show, and / leads to /docs.
+    "GET /": anybody("200" if Site().built else "302"),
+    **dict.fromkeys(
+        ("GET /e/{event}", "GET /lab", "GET /ops", "GET /design"),
+        anybody("200" if Site().built else "404 not_found"),
+    ),
+    "GET /assets/{name}": anybody("404 not_found"),
+    "GET /pages.json": anybody("200"),
 }
 
 BY_NAME: dict[str, Route] = {route.name: route for route in ROUTES}
@@ -175,6 +188,13 @@ class World:
         self._webhook = made.json()["id"]
         return self._webhook
 
+    def run(self) -> str:
+        """Of the lab; one is enough."""
+        listed = self.served.call("GET", "/v1/lab/runs").json()["runs"]
+        if not listed:
+            listed = [self.served.call("POST", "/v1/lab/runs", SMALL_RUN).json()]
+        return str(listed[0]["id"])
+
     def new_event(self) -> dict[str, Any]:
         pools = [{"id": "floor", "capacity": 1}]
         return {"id": f"role-{next(self._numbers)}", "prices": {"floor": 1}, "pools": pools}
@@ -204,6 +224,8 @@ def revoke(served: Served, key: str) -> None:
 # Nobody is there: a name that is reserved for such examples.
 SUBSCRIPTION = {"url": "https://shop.invalid/hook", "events": ["event.created"]}
 
+SMALL_RUN = {"buyers": 1, "seats": 1}
+
 BODIES: dict[str, Callable[[World, Buyer, dict[str, Any]], dict[str, Any]]] = {
     "POST /v1/events": lambda world, buyer, hold: world.new_event(),
     "PATCH /v1/events/{event}": lambda world, buyer, hold: {"hold_seconds": 480},
@@ -217,6 +239,7 @@ BODIES: dict[str, Callable[[World, Buyer, dict[str, Any]], dict[str, Any]]] = {
         "event": world.event,
         "sequence": 1,
     },
+    "POST /v1/lab/runs": lambda world, buyer, hold: SMALL_RUN,
     "PATCH /v1/system": lambda world, buyer, hold: {"gate": "on"},
 }
 
@@ -251,7 +274,13 @@ def test_every_caller_hears_what_the_table_says(world, name, caller):
     order = world.order(hold)["id"] if "{order}" in route.path else ""
     webhook = world.webhook() if "webhooks" in route.path else ""
     path = route.path.format(
-        event=world.event, hold=hold["id"], order=order, webhook=webhook, provider="sandbox"
+        event=world.event,
+        hold=hold["id"],
+        order=order,
+        webhook=webhook,
+        provider="sandbox",
+        name="nothing.js",
+        run=world.run() if "{run}" in route.path else "",
     )
     path += f"?id={webhook}" if name == "DELETE /v1/webhooks" else ""
     body = BODIES[name](world, buyer, hold) if name in BODIES else None

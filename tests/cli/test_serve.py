@@ -14,6 +14,7 @@ import pytest
 import requests
 
 from holdfast.cli.demo import EVENT
+from holdfast.pages.site import Site
 from tests.api.serving import HOLDFAST, interruptible, serving
 
 pytestmark = pytest.mark.slow
@@ -71,6 +72,10 @@ def test_the_demo_serves_an_event_on_sale_and_says_what_to_try(tmp_path):
         assert requests.post(f"{url}/v1/orders", json=order, headers=mine, timeout=10).ok
         assert re.search(r"curl .*holds", said, re.DOTALL)
         assert f"holdfast stampede --url {url}" in said
+        assert (f"{url}/ops#key={admin}\n" in said) == Site().built
+        about = requests.get(f"{url}/pages.json", timeout=10).json()
+        assert (about["lab"], about["payments"]) == ("open", "sandbox")
+        assert about["key"] not in (admin, public)
     # A demo plays in a file of its own, whatever shop is configured.
     assert not (tmp_path / "my-shop.db").exists()
 

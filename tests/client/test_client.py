@@ -260,6 +260,7 @@ async def test_the_system_and_a_gate_that_is_not_there(client):
     assert system.store.startswith("sqlite:///")
     assert (system.gate, system.policy) == ("none", "authority")
     assert (await client.switch_gate(on=True)).reason == "no_gate"
+    assert (await client.reconcile()).reason == "no_gate"
 
 
 async def test_a_gate_is_switched(tmp_path):
@@ -267,6 +268,7 @@ async def test_a_gate_is_switched(tmp_path):
         async with connect(served.url, ADMIN) as client:
             plan = {"id": "e1", "prices": {"a": 1}, "pools": [{"id": "a", "capacity": 1}]}
             await client.create_event(plan)
+            assert (await client.reconcile()).found == 0
             assert isinstance(await client.switch_gate(on=False), System)
             assert (await client.event("e1")).gate is False
 

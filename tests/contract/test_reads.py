@@ -105,6 +105,8 @@ async def test_the_map_shows_every_seat_where_it_is_and_how_it_stands(shop):
                 "tier": "silver",
                 "x": 1.5,
                 "y": -2,
+                "accessible": True,
+                "restricted_view": True,
             }
         ],
         pools=[{"id": "floor", "capacity": 10, "tier": "floor"}],
@@ -118,9 +120,13 @@ async def test_the_map_shows_every_seat_where_it_is_and_how_it_stands(shop):
         SeatView("A-1-2", "A", "1", 2, "gold", 2.0, 1.0, SeatState.HELD),
         SeatView("A-2-1", "A", "2", 1, "gold", 1.0, 2.0, SeatState.SOLD),
         SeatView("A-2-2", "A", "2", 2, "gold", 2.0, 2.0, SeatState.AVAILABLE),
-        SeatView("BOX", "B", "b", 7, "silver", 1.5, -2.0, SeatState.AVAILABLE),
+        SeatView(
+            *("BOX", "B", "b", 7, "silver", 1.5, -2.0, SeatState.AVAILABLE),
+            accessible=True,
+            restricted_view=True,
+        ),
     ]
-    assert seat_map.pools == [PoolView("floor", 10, 3)]
+    assert seat_map.pools == [PoolView("floor", 10, 3, "floor")]
 
 
 async def same_as_the_map(shop: Holdfast) -> Statuses:

@@ -26,7 +26,16 @@ from holdfast.domain.model import FOREVER_MS
 from holdfast.domain.views import Census
 from holdfast.errors import GateDown, StoreUnavailable
 from holdfast.stores.memory import MemoryStore
-from holdfast.upkeep.reconcile import LEASE, TOLERANCE_MS, Mended, Reconciler, compare, reconcile
+from holdfast.upkeep.reconcile import (
+    ASKED_LEASE,
+    LEASE,
+    TOLERANCE_MS,
+    Mended,
+    Reconciler,
+    compare,
+    reconcile,
+)
+from holdfast.upkeep.rounds import NAMES_MAX, Fixed, read
 from tests.conftest import Clock, make_sqlite
 from tests.contract.helpers import E1, SOFT_MS, description, held, on_sale, reason, sold
 from tests.gated import Desk, Post, differences, kept, mend, noted, opened, turns
@@ -470,15 +479,18 @@ async def test_of_two_reconcilers_one_works(shop, gate, clock):
     await force(gate, ghost())
     await first._all(LEASE, 30.0)
     await second._all(LEASE, 30.0)
-    assert first.last[E1].orphans == ["e1.ghost"]
-    assert second.last == {}
+    assert first.known is not None
+    assert first.known.last.mended == [Fixed(E1, orphans=1, names=["e1.ghost"])]
+    assert second.known is None
     clock.advance(29_999)
     await second._all(LEASE, 30.0)
-    assert second.last == {}
+    assert second.known is None
     await first._all(LEASE, 30.0)
     clock.advance(30_000)
     await second._all(LEASE, 30.0)
-    assert second.last == {E1: Mended(E1)}, "the first is gone, so the second takes over"
+    assert second.known is not None, "the first is gone, so the second takes over"
+    assert (second.known.last.events, second.known.last.found) == (1, 0)
+    assert second.known.mended == first.known.mended, "what the first had mended it knows too"
 
 
 async def test_a_gate_that_is_down_is_not_reconciled(shop, gate):
@@ -486,7 +498,8 @@ async def test_a_gate_that_is_down_is_not_reconciled(shop, gate):
     await force(gate, ghost())
     await idle._all(LEASE, 30.0)
     await idle.refresh(E1)
-    assert idle.last == {}
+    assert idle.known is None
+    assert "e1.ghost" in await kept(shop)
 
 
 async def test_events_of_policy_authority_are_left_alone(shop, gate):
@@ -508,11 +521,90 @@ async def test_a_round_reports_what_it_found_and_nothing_where_there_is_nothing(
     me = reconciler(shop, "me")
     caplog.clear()
     assert await me.round() == []
-    assert me.last == {E1: Mended(E1), "e2": Mended("e2")}
+    assert me.known is not None
+    assert (me.known.last.events, me.known.last.found, me.known.mended) == (2, 0, None)
     assert caplog.messages == []
     await force(gate, ghost())
     assert await me.round() == [Mended(E1, orphans=["e1.ghost"])]
     assert caplog.messages == ["the gate of e1 was mended: 1 differences"]
+
+
+async def test_what_a_round_came_to_is_known_to_every_process(shop, gate, clock):
+    assert await read(shop.store) is None
+    me = reconciler(shop, "me")
+    await force(gate, ghost(), Adjust({"floor": -2}))
+    first = await me.now()
+    assert (first.at_ms, first.events, first.found) == (clock.now_ms, 1, 2)
+    assert first.mended == [Fixed(E1, orphans=1, counters=1, names=["e1.ghost"])]
+    clock.advance(1_000)
+    second = await reconciler(shop, "another").now()
+    assert (second.at_ms, second.found, second.mended) == (clock.now_ms, 0, [])
+    rounds = await read(shop.store)
+    assert rounds is not None
+    assert (rounds.last, rounds.mended) == (second, first)
+
+
+async def test_a_gate_that_lost_thousands_leaves_a_small_note(shop, gate):
+    for number in range(NAMES_MAX + 5):
+        await force(gate, ghost(f"e1.ghost-{number}", seats=()))
+    (fixed,) = (await reconciler(shop, "me").now()).mended
+    assert (fixed.orphans, len(fixed.names)) == (NAMES_MAX + 5, NAMES_MAX)
+
+
+async def test_one_event_alone_is_no_round(shop):
+    me = reconciler(shop, "me")
+    await me.round(E1)
+    assert me.known is None
+    assert await read(shop.store) is None
+
+
+async def test_rounds_of_one_process_do_not_overlap(shop, gate):
+    """Both would mend the same counter, and leave it wrong."""
+    me = reconciler(shop, "me")
+    await held(shop, "ann", pools={"floor": 2})
+    await force(gate, Adjust({"floor": -2}))
+    came_to = await asyncio.gather(me.now(), me.now())
+    assert sorted(each.found for each in came_to) == [0, 1]
+    assert await differences(shop) == []
+
+
+async def test_a_round_asked_for_waits_for_another_process(shop, clock, monkeypatch):
+    monkeypatch.setattr("holdfast.upkeep.reconcile.TURN_SECONDS", 0)
+    assert shop.gate is not None
+    await shop.gate.lease(ASKED_LEASE, "another", 1_000)
+    with pytest.raises(GateDown, match="another process"):
+        await reconciler(shop, "me").now()
+    clock.advance(1_000)
+    assert (await reconciler(shop, "me").now()).events == 1
+
+
+async def test_a_round_that_cannot_be_written_down_was_done(shop, gate, monkeypatch):
+    async def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(shop.store, "put", away)
+    me = reconciler(shop, "me")
+    await force(gate, ghost())
+    assert (await me.now()).found == 1
+    assert me.known is not None
+    assert me.known.mended == me.known.last
+    monkeypatch.setattr(shop.store, "documents", away)
+    assert (await me.now()).found == 0
+    assert me.known.mended != me.known.last
+
+
+async def test_a_round_says_which_events_it_could_not_compare(shop, gate, monkeypatch):
+    await shop.create_event(description(id="e2"))
+    snapshot = gate.snapshot
+
+    async def half(event: str) -> Any:
+        if event == E1:
+            raise GateDown("no answer")
+        return await snapshot(event)
+
+    monkeypatch.setattr(gate, "snapshot", half)
+    came_to = await reconciler(shop, "me").now()
+    assert (came_to.events, came_to.failed) == (2, {E1: "no answer"})
 
 
 def test_a_report_is_for_people():
@@ -552,7 +644,7 @@ async def test_a_look_reports_only_what_is_still_so_after_a_moment(open_shop, bu
     found = await me.differences()
     assert found == [Mended(E1, orphans=["e1.lasting"])]
     assert (await kept(open_shop)).keys() == {"e1.lasting"}, "nothing was mended"
-    assert me.last == {}
+    assert me.known is None
 
 
 @pytest.mark.parametrize("mends", [True, False])

@@ -16,8 +16,10 @@ from holdfast.api import (
     documentation,
     events,
     holds,
+    lab,
     live,
     orders,
+    pages,
     payments,
     stats,
     system,
@@ -50,11 +52,15 @@ ROUTES: list[Route] = [
     *buyers.ROUTES,
     *system.ROUTES,
     *webhooks.ROUTES,
+    *lab.ROUTES,
+    *pages.ROUTES,
 ]
 ROUTES += documentation.routes(ROUTES)
 
 JSON = "application/json"
 WEBSOCKET = "WEBSOCKET"
+SENDING = "holdfast.sending"
+"""Where a scope has the server's own `send`: Falcon's is for those who wait for each message."""
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,64}")
 RETRY_SOON = {"Retry-After": "1"}
 SLOW_SECONDS = 1.0
@@ -82,6 +88,8 @@ class App(falcon.asgi.App):  # type: ignore[type-arg]
             if scope["http_version"] == "1":  # how Granian writes 1.0, which Falcon does not know
                 scope["http_version"] = "1.0"
             receive = scope[ARRIVING] = Arriving(receive)
+        else:
+            scope[SENDING] = send
         return super().__call__(scope, receive, send)
 
 
@@ -116,7 +124,9 @@ def _resource(service: Service, routes: list[Route], numbers: Numbers) -> object
     verbs: dict[str, Any] = {}
     for route in routes:
         kind = Socket if route.method == WEBSOCKET else Endpoint
-        verbs[f"on_{route.method.lower()}"] = _responder(kind(service, route, numbers))
+        verbs[f"on_{route.method.lower()}"] = responder = _responder(kind(service, route, numbers))
+        if route.hidden and route.method == "GET":
+            verbs["on_head"] = responder  # Falcon sends the head of it alone
     if methods := [route.method for route in routes if route.method != WEBSOCKET]:
         verbs["on_options"] = _responder(Preflight(service, methods))
     return type("Resource", (), verbs)()
@@ -277,7 +287,7 @@ class Socket(Endpoint):
         answer, request_id = await self._handle(req, params, {})
         try:
             if answer.stream is not None:
-                await answer.stream(socket)
+                await answer.stream((socket, req.scope[SENDING]))
             else:
                 # Codes are for those who were let in: before that, all one can say is 403.
                 await socket.accept()

@@ -24,6 +24,8 @@ REST = 2.0
 """How much longer than a read the pause after it is."""
 REST_SECONDS_MAX = 0.5
 COMPRESSION = 4
+FLAGS = ("accessible", "companion", "restricted_view")
+"""Of a seat; said only where it is so: of most seats it is not."""
 
 _encode = msgspec.json.Encoder().encode
 _FREE = b'available"}'
@@ -151,6 +153,10 @@ def _planned(seats: Iterable[object], layout: int) -> Plan:
         view = msgspec.to_builtins(seat)
         if view.pop("channel") is not None:
             hidden.add(view["id"])
+        del view["state"]
+        for flag in FLAGS:
+            if not view[flag]:
+                del view[flag]
         view["state"] = SeatState.AVAILABLE.value  # the last field: only its end is rewritten
         encoded.append(_encode(view))
         index[view["id"]] = nth
@@ -185,7 +191,12 @@ def _drawn(plan: Plan, statuses: Statuses, courtesies: list[Owned], last: Chart 
 
 def _pool(pool: PoolView, courtesies: list[Owned]) -> dict[str, object]:
     available = 0 if pool.channel is not None else _available(pool, courtesies)
-    return {"id": pool.id, "capacity": pool.capacity, "available": available}
+    return {
+        "id": pool.id,
+        "capacity": pool.capacity,
+        "available": available,
+        "tier": pool.tier,
+    }
 
 
 def _available(pool: PoolView, courtesies: list[Owned]) -> int:

@@ -63,15 +63,6 @@ def routes(table: Sequence[Route]) -> list[Route]:
     }
     return [
         Route(
-            method="GET",
-            path="/",
-            handle=home,
-            roles=ANYBODY,
-            operation="getHome",
-            summary="Leads to /docs",
-            answers={302: None},
-        ),
-        Route(
             **common,
             path="/openapi.json",
             handle=shown.openapi,
@@ -89,10 +80,6 @@ def routes(table: Sequence[Route]) -> list[Route]:
             media="text/html",
         ),
     ]
-
-
-async def home(service: Service, call: Call) -> Reply:
-    return Reply(302, b"", {"Location": "/docs"})
 
 
 def _reply(call: Call, body: bytes, headers: dict[str, str], media: str) -> Reply:

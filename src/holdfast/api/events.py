@@ -1,6 +1,5 @@
 """Events over HTTP: create, list, see, change; their seats and their log."""
 
-import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +16,7 @@ from holdfast.api.calls import (
     refused,
     reply,
 )
+from holdfast.api.encodings import choose
 from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
@@ -31,8 +31,6 @@ from holdfast.domain.views import Summary
 from holdfast.errors import Pruned
 
 UNITS = ("sections", "seats", "pools")
-GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
-"""In Accept-Encoding, and not as what is not wanted."""
 
 
 def _explain_event(faults: Faults, raw: Any) -> None:  # whatever was sent
@@ -178,7 +176,7 @@ async def seats(service: Service, call: Call) -> Reply:
     known = call.header(b"if-none-match") or ""
     if chart.etag in known or known.strip() == "*":
         return Reply(304, b"", headers)
-    if GZIP.search(call.header(b"accept-encoding") or ""):
+    if choose(call.header(b"accept-encoding"), ("gzip", "identity")) == "gzip":
         headers["Content-Encoding"] = "gzip"
         return Reply(200, await chart.compressed(), headers)
     return Reply(200, chart.body, headers)

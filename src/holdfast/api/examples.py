@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.api import wire
+from holdfast.api import lab_wire, wire
 from holdfast.api.stats import EventStats
 
 IDS = {
@@ -11,6 +11,7 @@ IDS = {
     "order": "opening-night.01KA5W4H2NJD8S5G6E3P7A9K1M",
     "provider": "stripe",
     "webhook": "wh_01KA5X0Q7RZJ4N8S2D6F9G3H5T",
+    "run": "01KA5X3V6C8D7E2F4A0B1C9D5E",
 }
 BASKET = {"seats": ["A-1-1", "A-1-2"], "pools": {"floor": 2}, "amount": 27_000, "currency": "EUR"}
 
@@ -111,7 +112,82 @@ FAILING_WEBHOOK = {
 }
 WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwC1F3E7XhN0Q="
 
+NEW_LAB_RUN = {
+    "buyers": 10_000,
+    "seats": 5,
+    "stock": False,
+    "strategy": "holdfast",
+    "policy": None,
+    "gate": None,
+    "over": "engine",
+}
+LAB_RUN = {
+    **NEW_LAB_RUN,
+    "id": IDS["run"],
+    "state": "done",
+    "policy": "authority",
+    "gate": False,
+    "progress": {
+        "answered": 10_000,
+        "sold": 5,
+        "rejected": 9_995,
+        "errors": 0,
+        "elapsed_ms": 412.7,
+    },
+    "result": {
+        "buyers": 10_000,
+        "seats": 5,
+        "stock": False,
+        "sold": 5,
+        "rejected": 9_995,
+        "errors": 0,
+        "oversold": 0,
+        "elapsed_ms": 412.7,
+        "rate": 24_230.7,
+        "p50_ms": 21.8,
+        "p99_ms": 58.2,
+        "histogram": [{"le_ms": 25.119, "count": 6_412}, {"le_ms": 39.811, "count": 3_588}],
+        "reached_authority": 1_013,
+        "batches": 4,
+        "redis_calls": 0,
+        "store": "sqlite",
+        "gate": "none",
+        "policy": "authority",
+        "strategy": "holdfast",
+        "over": "engine",
+    },
+    "error": None,
+    "created_at": "2026-11-16T12:05:00Z",
+}
+LAB_OFFER = {
+    "id": "holdfast",
+    "name": "Holdfast",
+    "about": "Everybody who clicks while one transaction commits is in the next one.",
+    "available": True,
+    "why_not": None,
+}
+
 TIERS = {"floor": {"units": 2, "revenue": 9_000}, "gold": {"units": 2, "revenue": 18_000}}
+
+RECONCILED = {
+    "at": "2026-11-16T12:01:00Z",
+    "took_ms": 42,
+    "events": 1,
+    "found": 2,
+    "mended": [
+        {
+            "event": IDS["event"],
+            "found": 2,
+            "missing": 2,
+            "orphans": 0,
+            "stock": False,
+            "counters": 0,
+            "broken": False,
+            "names": [IDS["hold"], IDS["order"]],
+        }
+    ],
+    "failed": {},
+}
 
 EXAMPLES: dict[Any, Any] = {
     wire.NewEvent: NEW_EVENT,
@@ -132,7 +208,7 @@ EXAMPLES: dict[Any, Any] = {
                 "state": "held",
             }
         ],
-        "pools": [{"id": "floor", "capacity": 500, "available": 498}],
+        "pools": [{"id": "floor", "capacity": 500, "available": 498, "tier": "floor"}],
     },
     wire.Ask: {
         "buyer": "u-123",
@@ -201,6 +277,7 @@ EXAMPLES: dict[Any, Any] = {
         "cancellations": {"count": 0, "units": 0, "amount": 0},
         "refunds": {"count": 0, "amount": 0},
     },
+    wire.Reconciliation: RECONCILED,
     wire.System: {
         "version": "0.1.0",
         "store": "sqlite:///holdfast.db",
@@ -211,9 +288,18 @@ EXAMPLES: dict[Any, Any] = {
         "broker": "none",
         "lags": {},
         "drift": {},
+        "reconciled": None,
+        "mended": None,
     },
     wire.SystemChanges: {"gate": "off"},
     wire.Health: {"status": "ok"},
+    lab_wire.NewLabRun: NEW_LAB_RUN,
+    lab_wire.LabRun: LAB_RUN,
+    lab_wire.LabRuns: {
+        "runs": [LAB_RUN],
+        "strategies": [LAB_OFFER],
+        "over": [{**LAB_OFFER, "id": "engine", "name": "Engine", "about": "Without HTTP."}],
+    },
 }
 
 PROBLEM = {

@@ -10,6 +10,7 @@ import hmac
 import logging
 import secrets
 import time
+from base64 import urlsafe_b64encode
 from enum import StrEnum
 
 import msgspec
@@ -28,6 +29,8 @@ READ_SECONDS = 0.5
 LOOK_SECONDS = 0.1
 """How soon again an unknown key makes us look for new ones."""
 KEYS_MAX = 10_000
+PAGES = "pages"
+"""What the key is called that the pages of the deployment call with."""
 
 log = logging.getLogger("holdfast.keys")
 
@@ -151,6 +154,33 @@ class Keys:
             return None
         return await self.create(Role.ADMIN, "first")
 
+    async def ensure_pages(self, secret: str) -> None:
+        """The key of the deployment's own pages is there. One that was revoked is there too, and
+        stays as it is; of several processes that start at once one writes it."""
+        documents, now = await self._store.documents(KIND)
+        known = any(document.id == key_id(secret) for document in documents)
+        if not known and len(documents) < KEYS_MAX:
+            key = Key(key_id(secret), Role.PUBLIC, _hash(secret), PAGES, now)
+            await self._store.put(Document(KIND, key.id, 1, _encode(key).decode()))
+        await self.read()
+
+    async def lend(self, role: Role, name: str) -> str:
+        """A key for a short while. One of that name that was never taken back, because who had it
+        died, is removed first."""
+        documents, _ = await self._store.documents(KIND)
+        for document in documents:
+            if _to_key(document).name == name:
+                await self._store.drop(KIND, document.id, document.version)
+        return await self.create(role, name)
+
+    async def take_back(self, secret: str) -> None:
+        """Of a key that was lent nothing is left."""
+        documents, _ = await self._store.documents(KIND, key_id(secret))
+        for document in documents:
+            await self._store.drop(KIND, document.id, document.version)
+        self._keys.pop(key_id(secret), None)
+        self.reads += 1
+
     async def revoke(self, id: str) -> Key | None:
         """Ends a key, named by its id or by the key itself; None if there is no such key."""
         documents, now = await self._store.documents(KIND)
@@ -170,6 +200,13 @@ class Keys:
 
 def _to_key(document: Document) -> Key:
     return _read(document.body)
+
+
+def pages_key(secret: bytes) -> str:
+    """The public key of the deployment's own pages. Every process finds the same one, and the store
+    has only its hash, as of any key."""
+    derived = hmac.digest(secret, b"holdfast pages key", "sha256")[:24]
+    return f"hf_{Role.PUBLIC}_{urlsafe_b64encode(derived).decode()}"
 
 
 async def deployment_secret(store: Store, chosen: str | None) -> bytes:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from falcon import PayloadTypeError, WebSocketDisconnected
 from falcon.asgi import WebSocket
@@ -14,10 +14,12 @@ from holdfast.api.events import unknown
 from holdfast.api.problems import Problem
 from holdfast.api.routes import Route
 from holdfast.api.service import Service
-from holdfast.errors import HoldfastError
-from holdfast.followers.live import Ended, Gone, Stopping, Subscription
+from holdfast.errors import HoldfastError, Overloaded
+from holdfast.followers.live import Ended, Gone, Slow, Stopping, Subscription
 
 Receive = Callable[[], Awaitable[Any]]  # events of ASGI
+Send = Callable[[Any], Awaitable[None]]
+"""Granian begins to send when it is called, and what it returns is a future already."""
 
 HEARTBEAT_SECONDS = 15.0
 """A quiet stream says so often that it is still there."""
@@ -30,6 +32,8 @@ MESSAGES_AT_ONCE_MAX = 20
 MESSAGES_A_SECOND_MAX = 1.0
 """What a client says is not listened to, but it must not say it without end."""
 MESSAGE_CHARS_MAX = 4_096
+CLOSE_SECONDS = 10.0
+"""How long one that was too slow has for the rest of its frame and the word that it was."""
 
 log = logging.getLogger("holdfast.api")
 
@@ -41,6 +45,7 @@ class Talkative(Ended):
 CODES = {
     Gone: (4404, "unknown_event: there is no such event any more"),
     Stopping: (1012, "stopping: connect again and go on from the last number"),
+    Slow: (1013, "too_slow: connect again and go on from the last number"),
     Talkative: (1008, "too many or too long messages; none are needed"),
     Ended: (1000, ""),
 }
@@ -55,11 +60,20 @@ async def stream(service: Service, call: Call) -> Reply:
 
 
 async def live(service: Service, call: Call) -> Reply:
-    subscription = await _subscribe(service, call)
-    return Reply(101, stream=lambda socket: _tell(socket, subscription))
+    subscription = await _subscribe(service, call, keeps=True)
+
+    def tell(socket: WebSocket, send: Send) -> Awaitable[None]:
+        subscription.push = lambda frame: asyncio.ensure_future(
+            send({"type": "websocket.send", "text": frame.text})
+        )
+        return _tell(socket, subscription)
+
+    return Reply(101, stream=lambda line: tell(*line))
 
 
-async def _subscribe(service: Service, call: Call, last: str | None = None) -> Subscription:
+async def _subscribe(
+    service: Service, call: Call, last: str | None = None, *, keeps: bool = False
+) -> Subscription:
     """From the last number that the caller has, if it says one. A Last-Event-ID is newer than the
     address, which a browser repeats each time; one that is no number is none of ours."""
     since: int | None = call.query(since=-1)["since"]
@@ -67,7 +81,8 @@ async def _subscribe(service: Service, call: Call, last: str | None = None) -> S
         since = int(last)
     event = call.params["event"]
     try:
-        subscription = await service.live.subscribe(event, None if since == -1 else since)
+        known = None if since == -1 else since
+        subscription = await service.live.subscribe(event, known, keeps=keeps)
     except Stopping:
         raise Problem(503, "stopping", "this process is about to stop") from None
     except Gone:
@@ -120,24 +135,34 @@ async def _tell(socket: WebSocket, subscription: Subscription) -> None:
         await socket.accept()
         listener = asyncio.create_task(_listen(socket, subscription))
         code, reason = await _send_all(socket, subscription)
+    except asyncio.CancelledError:
+        if not isinstance(subscription.ended, Slow):
+            raise
+        # Not the task is to end, but what it was waiting for.
+        cast("asyncio.Task[None]", asyncio.current_task()).uncancel()
+        code, reason = CODES[Slow]
     finally:
         subscription.close()
         if listener is not None:
             listener.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await listener
-    await socket.close(code, reason)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await socket.close(code, reason)
 
 
 async def _send_all(socket: WebSocket, subscription: Subscription) -> tuple[int, str]:
     """Sends frames until there are no more; how to close then."""
     try:
         while True:
-            frame = await subscription.next(HEARTBEAT_SECONDS)
+            frame = await subscription.next()
             if frame is not None:
                 await socket.send_text(frame.text)
     except Ended as why:
         return CODES[type(why)]
+    except Overloaded:
+        return 1013, "overloaded: get the map first, then connect with since"
     except HoldfastError as trouble:
         log.warning("a live map ends: %s", trouble)
         return 1013, "store_unavailable: try again later"

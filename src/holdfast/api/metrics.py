@@ -205,6 +205,19 @@ class Metrics:
         living, dead = await asyncio.to_thread(self._tallies.read)
         return await asyncio.to_thread(_text, living, dead)
 
+    async def batches(self) -> tuple[int, int]:
+        """Batches that the store has applied, and commands in them: of all workers, of the others
+        as they were a second ago at most."""
+        tallies = [self._tally()]
+        if self._tallies is not None and self._write(tallies[0]):
+            living, dead = await asyncio.to_thread(self._tallies.read)
+            tallies = [*living, dead]
+        counted: dict[Key, list[float]] = {}
+        for tally in tallies:
+            add(counted, tally)
+        *batches, commands = counted[BATCH_COMMANDS, ()]
+        return round(sum(batches)), round(commands)
+
     async def _run(self) -> None:
         while True:
             self._write(self._tally())

@@ -35,6 +35,7 @@ PATTERNS = {
     "hold": limits.PUBLIC_ID.pattern,
     "order": limits.PUBLIC_ID.pattern,
     "webhook": "wh_[A-Za-z0-9]{1,64}",
+    "run": "[0-9A-Z]{26}",
 }
 
 REQUEST_HEADERS: dict[str, Json] = {
@@ -115,7 +116,7 @@ SECURITY = {
 
 def document(routes: Sequence[Route]) -> Json:
     """The same for the same routes, to the byte. Its `x-reasons` explain every problem."""
-    shown = [route for route in routes if route.method in METHODS]
+    shown = [route for route in routes if route.method in METHODS and not route.hidden]
     paths: dict[str, Json] = {}
     for route in shown:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, shown)
@@ -272,6 +273,7 @@ def _answer(route: Route, status: int, routes: Sequence[Route]) -> Json:
 ANSWERS = {
     200: "As asked.",
     201: "Made.",
+    202: "Begun.",
     204: "Done; there is nothing to say.",
     304: "It has not changed.",
 }

@@ -46,6 +46,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     key_in_query: bool = False
     """Whether a public key may come as ?key=."""
     stream: bool = False
+    hidden: bool = False
+    """Whether it is no part of the API: the OpenAPI document does not show it. It also answers
+    HEAD, as whoever looks at pages expects."""
 
     @property
     def name(self) -> str:

@@ -24,6 +24,9 @@ from holdfast.errors import HoldfastError, SettingsError
 from holdfast.settings import PREFIX, Settings
 
 BACKLOG = 4_096
+UNSENT_BYTES_MAX = 128 * 1024
+"""What the kernel keeps of a connection beyond what is on its way. It would keep megabytes for a
+client that reads slowly, which then are told late: what is not sent yet can still be replaced."""
 KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 """Seconds of silence after which a connection is probed, seconds between probes, and how many."""
 START_SECONDS_MAX = 120.0
@@ -74,8 +77,12 @@ def _keep_alive(listener: socket.socket, write_seconds: float) -> None:
     nothing to send to it; and so is one that is there but does not read. Only the kernel knows what
     was taken: the server accepts all that it is given to send."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    timeout_ms = {"TCP_USER_TIMEOUT": max(1, round(1000 * write_seconds))}
-    for name, value in (KEEP_ALIVE | timeout_ms).items():
+    options = {
+        **KEEP_ALIVE,
+        "TCP_USER_TIMEOUT": max(1, round(1000 * write_seconds)),
+        "TCP_NOTSENT_LOWAT": UNSENT_BYTES_MAX,
+    }
+    for name, value in options.items():
         if hasattr(socket, name):  # not on every system
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

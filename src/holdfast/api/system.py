@@ -1,4 +1,4 @@
-"""The deployment itself over HTTP: health, metrics, the document, and the gate's switch."""
+"""The deployment itself over HTTP: health, metrics, the gate's switch and its reconciliation."""
 
 import holdfast
 from holdfast.api import wire
@@ -7,7 +7,9 @@ from holdfast.api.keys import Role
 from holdfast.api.problems import Problem
 from holdfast.api.routes import ADMIN, ANYBODY, Route
 from holdfast.api.service import Service
-from holdfast.errors import HoldfastError
+from holdfast.domain.model import instant
+from holdfast.errors import GateDown, HoldfastError
+from holdfast.upkeep.rounds import Round, Rounds, read
 
 CHANGES = Body(wire.SystemChanges)
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -39,7 +41,7 @@ async def metrics(service: Service, call: Call) -> Reply:
 async def see(service: Service, call: Call) -> Reply:
     shop = service.shop
     keeper = shop.keeper
-    mended = shop.reconciler.last if shop.reconciler else {}
+    rounds = await _rounds(service)
     system = wire.System(
         version=holdfast.__version__,
         store=shop.store.url,
@@ -49,17 +51,76 @@ async def see(service: Service, call: Call) -> Reply:
         workers=service.settings.workers,
         broker=service.crew.relay.broker if service.crew.relay else "none",
         lags=service.lags(),
-        drift={event: each.found for event, each in mended.items() if each.found},
+        drift={each.event: each.found for each in rounds.last.mended} if rounds else {},
+        reconciled=_shown(rounds.last) if rounds else None,
+        mended=_shown(rounds.mended) if rounds and rounds.mended else None,
     )
     return reply(200, system)
+
+
+async def _rounds(service: Service) -> Rounds | None:
+    """Of a store that does not answer, what this process knows: who looks at the system in trouble
+    must see the rest of it."""
+    reconciler = service.shop.reconciler
+    if reconciler is None:
+        return None
+    try:
+        return await read(service.shop.store)
+    except HoldfastError:
+        return reconciler.known
+
+
+def _shown(came_to: Round) -> wire.Reconciliation:
+    return wire.Reconciliation(
+        at=instant(came_to.at_ms),
+        took_ms=came_to.took_ms,
+        events=came_to.events,
+        found=came_to.found,
+        mended=[
+            wire.MendedGate(
+                event=each.event,
+                found=each.found,
+                missing=each.missing,
+                orphans=each.orphans,
+                stock=each.stock,
+                counters=each.counters,
+                broken=each.broken,
+                names=each.names,
+            )
+            for each in came_to.mended
+        ],
+        failed=came_to.failed,
+    )
 
 
 async def change(service: Service, call: Call) -> Reply:
     asked: wire.SystemChanges = CHANGES.decode(call.body)
     if service.shop.gate is None:
-        raise Problem(409, "no_gate", "this deployment has no gate: start it with --gate")
+        raise _no_gate()
     await service.shop.switch_gate(on=asked.gate == "on")
     return await see(service, call)
+
+
+async def reconcile(service: Service, call: Call) -> Reply:
+    shop = service.shop
+    if shop.reconciler is None or shop.keeper is None:
+        raise _no_gate()
+    await shop.keeper.probe()
+    if shop.keeper.state != "up":
+        raise _gate_down(shop.keeper.state)
+    try:
+        return reply(200, _shown(await shop.reconciler.now()))
+    except GateDown as trouble:
+        raise _gate_down(str(trouble)) from None
+
+
+def _no_gate() -> Problem:
+    return Problem(409, "no_gate", "this deployment has no gate: start it with --gate")
+
+
+def _gate_down(why: str) -> Problem:
+    detail = f"the gate is passed by: {why}"
+    return Problem(503, "gate_unavailable", detail, headers={"Retry-After": "2"})
 
 
 ROUTES = [
@@ -99,7 +160,7 @@ ROUTES = [
         handle=see,
         roles=ADMIN,
         operation="getSystem",
-        summary="Store, gate, policy, lags and drift",
+        summary="Store, gate, policy, lags, drift, and the last reconciliation of the gate",
         answers={200: wire.System},
     ),
     Route(
@@ -112,5 +173,15 @@ ROUTES = [
         body=wire.SystemChanges,
         answers={200: wire.System},
         reasons={409: ("no_gate",), 422: ("invalid",)},
+    ),
+    Route(
+        method="POST",
+        path="/v1/system/reconcile",
+        handle=reconcile,
+        roles=ADMIN,
+        operation="reconcileGate",
+        summary="Compare the gate with the authority now, mend it, and say what was mended",
+        answers={200: wire.Reconciliation},
+        reasons={409: ("no_gate",), 503: ("gate_unavailable",)},
     ),
 ]

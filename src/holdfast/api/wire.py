@@ -221,12 +221,17 @@ class MapSeat(Out):
     x: float
     y: float
     state: SeatState
+    accessible: bool = False
+    """This and what follows is left out where it is not so."""
+    companion: bool = False
+    restricted_view: bool = False
 
 
 class MapPool(Out):
     id: str
     capacity: Count
     available: Count
+    tier: str
 
 
 class SeatMap(Out):
@@ -445,6 +450,41 @@ class LogPage(Out):
     next: Count
 
 
+class MendedGate(Out):
+    """What the gate of one event did not have as the authority has it. It was mended."""
+
+    event: str
+    found: Count
+    """All differences."""
+    missing: Count
+    """Holds and orders that were in the authority and not in the gate."""
+    orphans: Count
+    """Those that were in the gate and not in the authority."""
+    stock: bool
+    """Whether what there is to sell of pools, or the event's version, differed."""
+    counters: Count
+    """Counts that did not follow from what was there."""
+    broken: bool
+    """Whether what the gate had could not be read at all."""
+    names: list[str]
+    """The first of the holds and orders."""
+
+
+class Reconciliation(Out):
+    """A comparison of the gate with the authority, in all events that have one before them."""
+
+    at: Instant
+    took_ms: Count
+    events: Count
+    """How many were compared."""
+    found: Count
+    """How many differences there were."""
+    mended: list[MendedGate]
+    """The first of the events in which something differed."""
+    failed: dict[str, str]
+    """The first of the events that could not be compared, and why not."""
+
+
 class System(Out):
     """The deployment as this process sees it."""
 
@@ -457,6 +497,11 @@ class System(Out):
     broker: str
     lags: dict[str, int]
     drift: dict[str, int]
+    """Of each event the differences that the last reconciliation found."""
+    reconciled: Reconciliation | None = None
+    """The last reconciliation, whichever process did it; only with a gate."""
+    mended: Reconciliation | None = None
+    """The last one that had something to mend."""
 
 
 class SystemChanges(Strict):

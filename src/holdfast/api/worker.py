@@ -31,6 +31,7 @@ from granian.server.embed import Server
 from holdfast.api.app import make_app
 from holdfast.api.logs import set_up_logs
 from holdfast.api.service import Service
+from holdfast.api.supervisor import url_of
 from holdfast.api.tallies import Tallies
 from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError
@@ -89,6 +90,7 @@ async def serve(
     loop.add_reader(parent, orphaned)
     shop = Holdfast.open(upkeep=upkeep, **msgspec.structs.asdict(settings))
     async with Service(shop, upkeep=upkeep) as service:
+        service.laboratory.url = url_of(listener)
         server = SharedSocketServer(make_app(service), listener, settings)
         serving = asyncio.create_task(server.serve())
         await asyncio.sleep(0)  # it begins; who came before waits at the socket

@@ -15,6 +15,7 @@ from holdfast.cli.serve import run
 from holdfast.cli.shared import Failed, refused, say
 from holdfast.domain.outcomes import Reason, Refused
 from holdfast.engine import Holdfast
+from holdfast.pages.site import Site
 from holdfast.settings import load_settings
 
 DEMO_FILE = "holdfast-demo.db"
@@ -39,7 +40,7 @@ HOUSE = {
 GREETING = """\
 Holdfast serves {url}
   {event} is on sale: 500 seats and 500 places on the floor. Payments are pretended (sandbox).
-  {url}/docs           the API, to read
+{pages}  {url}/docs           the API, to read
   admin key    {admin}
   public key   {public}
 
@@ -51,6 +52,13 @@ Let 10,000 people go after one seat:
   {program} stampede --url {url} --key {admin} --buyers 10000 --seats 1
 
 Ctrl-C stops it; the next demo goes on where this one ended."""
+
+PAGES = """\
+  {url}/               pick seats on a live map, and buy them
+  {url}/lab            let thousands go after one seat
+  {url}/ops#key={admin}
+                       watch the sale, as whoever runs it
+"""
 
 
 def demo(
@@ -81,7 +89,15 @@ def demo(
         raise Failed("the demo needs a file, or a server: memory:// is one process's own")
     own = {"store": store or DEMO_STORE, "gate": "none", "policy": "authority"}
     settings = load_settings(
-        {**own, "host": "127.0.0.1", "port": port, "workers": 1, "payments": "sandbox"}
+        {
+            **own,
+            "host": "127.0.0.1",
+            "port": port,
+            "workers": 1,
+            "payments": "sandbox",
+            "pages": "on",
+            "lab": "open",
+        }
     )
     keys: dict[str, str] = {}
 
@@ -94,7 +110,9 @@ def demo(
         )
 
     def greet(url: str) -> None:
-        say(GREETING.format(url=url, event=EVENT, program=program(), **keys))
+        # Where they were not built there is the API alone.
+        pages = PAGES.format(url=url, **keys) if Site().built else ""
+        say(GREETING.format(url=url, event=EVENT, program=program(), pages=pages, **keys))
 
     with _alone(store):
         run(settings, prepare=prepare, greet=greet)

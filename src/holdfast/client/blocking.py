@@ -69,6 +69,7 @@ class Client(Blocking[client.Client]):
     create_buyer = waited(client.Client.create_buyer)
     system = waited(client.Client.system)
     switch_gate = waited(client.Client.switch_gate)
+    reconcile = waited(client.Client.reconcile)
 
 
 async def _next(frames: AsyncGenerator[Frame, None], turn: asyncio.Lock) -> Frame:

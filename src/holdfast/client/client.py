@@ -24,6 +24,7 @@ from holdfast.client.values import (
     Paying,
     Pending,
     Placed,
+    Reconciliation,
     Refused,
     Released,
     SeatMap,
@@ -281,6 +282,11 @@ class Client:
         Refused, `no_gate`, where there is none."""
         body = {"gate": "on" if on else "off"}
         return replies.value(await self._send("PATCH", "/v1/system", body), System)
+
+    async def reconcile(self) -> Reconciliation | Refused:
+        """Compares the gate with the authority now, and mends it. Needs an admin's key. Refused,
+        `no_gate`, where there is none."""
+        return replies.value(await self._send("POST", "/v1/system/reconcile"), Reconciliation)
 
     async def _make(
         self, path: str, body: object, key: str | None, token: str | None = None

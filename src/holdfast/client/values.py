@@ -44,12 +44,16 @@ class Seat(msgspec.Struct, frozen=True):
     x: float
     y: float
     state: str
+    accessible: bool = False
+    companion: bool = False
+    restricted_view: bool = False
 
 
 class Pool(msgspec.Struct, frozen=True):
     id: str
     capacity: int
     available: int
+    tier: str = ""
 
 
 class SeatMap(msgspec.Struct, frozen=True):
@@ -180,6 +184,30 @@ class LogPage(msgspec.Struct, frozen=True):
     next: int
 
 
+class MendedGate(msgspec.Struct, frozen=True):
+    """What differed in one event."""
+
+    event: str
+    found: int
+    missing: int = 0
+    orphans: int = 0
+    stock: bool = False
+    counters: int = 0
+    broken: bool = False
+    names: tuple[str, ...] = ()
+
+
+class Reconciliation(msgspec.Struct, frozen=True):
+    """What a comparison of the gate with the authority came to."""
+
+    at: datetime
+    took_ms: int
+    events: int
+    found: int
+    mended: tuple[MendedGate, ...] = ()
+    failed: dict[str, str] = {}
+
+
 class System(msgspec.Struct, frozen=True):
     version: str
     store: str
@@ -190,6 +218,9 @@ class System(msgspec.Struct, frozen=True):
     broker: str = "none"
     lags: dict[str, Any] = {}
     drift: dict[str, Any] = {}
+    reconciled: Reconciliation | None = None
+    mended: Reconciliation | None = None
+    """The last one that had something to mend."""
 
 
 # Outcomes. `replayed`: it is the first answer given again.

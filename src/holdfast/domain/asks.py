@@ -50,7 +50,7 @@ def read_labels(faults: Faults, path: str, raw: object, most: int) -> tuple[str,
     """Names, each once. One text is not a list of texts, though Python would read it as letters."""
     if raw == ():
         return ()
-    if isinstance(raw, list) and len(raw) <= most and all(map(is_label, raw)):
+    if isinstance(raw, list | tuple) and len(raw) <= most and all(map(is_label, raw)):
         labels = dict.fromkeys(raw)
         if len(labels) == len(raw):
             return tuple(raw)  # nearly always: the rest is there to say what is wrong

@@ -33,6 +33,18 @@ STATES: dict[str, SeatState] = {
 _encode = msgspec.json.Encoder().encode
 
 
+class Counts:
+    """What a process has done for those who watch, since it began."""
+
+    def __init__(self) -> None:
+        self.encoded = 0
+        """Frames that were made."""
+        self.sent = 0
+        """Frames that were handed over, the same one to each that needs it."""
+        self.dropped = 0
+        """Subscribers that were ended because they took nothing."""
+
+
 class Frame:
     """What is sent, made once for all who need it. `seq` is the last number it contains."""
 
@@ -82,8 +94,9 @@ class Feed:
     """The facts from `first` to `last`. Of those, subscribers are told what is up to `edge`: they
     all stand at an edge, so what one needs next is what the others need."""
 
-    def __init__(self, event: str, seq: int, hidden: frozenset[str]) -> None:
+    def __init__(self, event: str, seq: int, hidden: frozenset[str], counts: Counts) -> None:
         self.event = event
+        self._counts = counts
         self.hidden = hidden
         """Seats that look sold to everybody, whatever is told of them."""
         self.pools: dict[str, int] | None = None
@@ -173,6 +186,7 @@ class Feed:
         known = self.pools or {}
         if seen := {pool: known[pool] for pool in sorted(pools) if pool in known}:
             told["pools"] = seen
+        self._counts.encoded += 1
         return Frame("changes", self.edge, _encode(told))
 
     def _between(self, after: int, to: int) -> list[Move]:

@@ -2,7 +2,8 @@
 
 A subscriber is no queue: it has the number up to which it was told, and when it is ready for more
 it gets one frame of everything since. So a slow one gets fewer and bigger frames, or a new snapshot
-where the facts it lacks are no longer at hand, and memory does not grow with what it missed.
+where the facts it lacks are no longer at hand, and memory does not grow with what it missed. One
+that does not take a frame at all is ended after a while, and may come back with its number.
 """
 
 import asyncio
@@ -14,7 +15,8 @@ from typing import Protocol
 
 from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError, Overloaded
-from holdfast.followers.feed import Feed, Frame, snapshot
+from holdfast.followers.feed import Counts, Feed, Frame, snapshot
+from holdfast.followers.turns import Round, Turns
 from holdfast.tasks import end_task
 
 SUBSCRIBERS_MAX = 10_000
@@ -25,18 +27,17 @@ RESUME_FACTS_MAX = 5_000
 PAGE = 2_000
 FRAME_SECONDS = 0.2
 """At most five frames a second."""
-REST = 3.0
-"""How much longer than telling everybody the pause after it is: others are served meanwhile."""
-REST_SECONDS_MAX = 2.0
-SLICE = 100
-"""Subscribers that are told before others get their turn."""
 TICK_SECONDS = 0.05
 POLL_SECONDS = 0.25
 """A wake-up may be missed."""
 FORGET_SECONDS = 60.0
 """An event that nobody has watched for so long is followed no longer."""
-STALLED_SECONDS = 30.0
-"""Who does not take a frame for so long is cut off."""
+STALLED_SECONDS = 20.0
+BYTES_PER_SECOND_MIN = 16_000
+"""Who takes longer for a frame than its bytes at that pace, and so many seconds, is told to come
+back, or cut off."""
+KEPT_BYTES_MAX = 1 << 30
+"""A socket's buffer stays as large as the largest frame that went through it: so much over all."""
 TIDY_SECONDS = 1.0
 STOP_SECONDS = 1.0
 RETRY_SECONDS = 1.0
@@ -68,6 +69,10 @@ class Gone(Ended):
     """There is no such event any more."""
 
 
+class Slow(Ended):
+    """It did not take what it was sent; whoever comes back may go on from the last number."""
+
+
 class Stopping(Ended):
     """This process is about to stop; another may go on from the last number."""
 
@@ -75,27 +80,45 @@ class Stopping(Ended):
 class Subscription:
     """One who watches an event. Whoever has it calls `close` in the end, whatever happened."""
 
-    def __init__(self, live: "Live", followed: "Followed", seq: int | None) -> None:
+    def __init__(
+        self, live: "Live", followed: "Followed", seq: int | None, keeps: bool = False
+    ) -> None:
         self._live = live
         self._followed = followed
         self._epoch = followed.feed.epoch
         self._seq = seq
         """Up to where it was told; None before the first snapshot."""
         self._sent = float("-inf")
+        self._keeps = keeps
+        self._kept = 0
+        self.push: Callable[[Frame], asyncio.Future[None]] | None = None
+        """Sends a frame, and returns what is done when it was taken. To a crowd that is a third of
+        the work of waking up a task for each, which then waits for its own frame to be taken. One
+        frame at a time: while it is not taken there is no other, and `next` waits for it."""
+        self._pushed: asyncio.Future[None] | None = None
         self._ended: Ended | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[object] | None = None
         self.idle_since: float | None = live.clock()
         """Since when it has not asked for more; None while it waits."""
+        self.patience_seconds = STALLED_SECONDS
+        """How long it may take for the frame that it has."""
 
-    async def next(self, timeout_seconds: float) -> Frame | None:
-        """The next frame, or None if there was none for so long. Raises Ended."""
+    @property
+    def ended(self) -> Ended | None:
+        """Why there will be no more frames, if there will be none."""
+        return self._ended
+
+    async def next(self, timeout_seconds: float = float("inf")) -> Frame | None:
+        """The next frame, or None if there was none for so long. Raises Ended, or Overloaded where
+        there is no room for a snapshot."""
         self._task = asyncio.current_task()
         self.idle_since = None
         ends = self._live.clock() + timeout_seconds
         try:
             while True:
                 self._check()
+                await self._settle()
                 now = self._live.clock()
                 due = self.due(now)
                 if due == 0:
@@ -108,6 +131,14 @@ class Subscription:
         finally:
             self.idle_since = self._live.clock()
 
+    async def _settle(self) -> None:
+        """Waits until what was pushed last is taken. Raises what came of it."""
+        if self._pushed is not None:
+            self.idle_since = self._sent
+            await self._pushed
+            self._pushed, self.idle_since = None, None
+            self._check()
+
     def due(self, now: float) -> float | None:
         """The seconds until it may be sent its next frame; None while there is none."""
         feed = self._followed.feed
@@ -117,24 +148,56 @@ class Subscription:
 
     async def take(self) -> Frame:
         """Everything it was not told yet, as one frame."""
-        feed = self._followed.feed
-        epoch, frame = feed.epoch, None
-        if self._seq is not None and self._epoch == epoch:
-            frame = feed.changes(self._seq)
+        epoch, frame = self._followed.feed.epoch, self._changes()
         if frame is None:
             frame = await self._live.snapshot(self._followed)
+            self._keep(len(frame.body))
+        self._told(epoch, frame)
+        return frame
+
+    def _changes(self) -> Frame | None:
+        feed = self._followed.feed
+        if self._seq is None or self._epoch != feed.epoch:
+            return None
+        return feed.changes(self._seq)
+
+    def _told(self, epoch: int, frame: Frame) -> None:
         self._epoch, self._seq = epoch, frame.seq
         self._sent = self._live.clock()
-        return frame
+        self.patience_seconds = STALLED_SECONDS + len(frame.body) / BYTES_PER_SECOND_MIN
+        self._live.counts.sent += 1
+
+    def _push(self) -> bool:
+        """Whether there was no need to wake whoever waits for the next frame."""
+        if self.push is None or self._ended is not None:
+            return False
+        if self._pushed is not None and (not self._pushed.done() or self._pushed.exception()):
+            return False
+        due = self.due(self._live.clock())
+        frame = None if due is None else self._changes()
+        if due is None or frame is None:
+            return False
+        if due > 0:
+            asyncio.get_running_loop().call_later(due, self.wake)
+            return True
+        self._told(self._epoch, frame)
+        self._pushed = self.push(frame)
+        return True
+
+    def _keep(self, bytes: int) -> None:
+        if self._keeps and bytes > self._kept:
+            self._live.keep(bytes - self._kept)
+            self._kept = bytes
 
     async def _pause(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
-        timer = loop.call_later(seconds, self.wake)
+        timer = loop.call_later(seconds, self.wake) if seconds != float("inf") else None
         try:
             await self._waiter
         finally:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
             self._waiter = None
 
     def _check(self) -> None:
@@ -142,7 +205,7 @@ class Subscription:
             raise self._ended
 
     def wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
+        if self._waiter is not None and not self._waiter.done() and not self._push():
             self._waiter.set_result(None)
 
     def end(self, why: Ended) -> None:
@@ -151,9 +214,9 @@ class Subscription:
             self._ended = why
         self.wake()
 
-    def cut(self) -> None:
+    def cut(self, why: Ended) -> None:
         """Does not wait for the frame that is under way either."""
-        self.end(Ended())
+        self.end(why)
         if self._task is not None:
             self._task.cancel()
         else:
@@ -162,6 +225,8 @@ class Subscription:
     def close(self) -> None:
         self.end(Ended())
         self._live.left(self, self._followed)
+        self._live.keep(-self._kept)
+        self._kept = 0
 
 
 class Followed:
@@ -169,18 +234,21 @@ class Followed:
 
     def __init__(self, feed: Feed, now: float) -> None:
         self.feed = feed
-        self.subscribers: set[Subscription] = set()
+        self.subscribers: dict[Subscription, None] = {}
+        """In the order in which they came, and are told: so each waits as long as the last time."""
         self.used = now
         """When somebody last came or went."""
         self.due = now
-        """When it may be published again."""
+        """When it may be published again, if all were told by then."""
+        self.round = Round(())
         self.filling = asyncio.Lock()
         self._chart: Chart | None = None
         self._snapshot: Frame | None = None
 
-    def drawn(self, chart: Chart) -> Frame:
+    def drawn(self, chart: Chart, counts: Counts) -> Frame:
         """The same frame for the same map."""
         if self._snapshot is None or self._chart is not chart:
+            counts.encoded += 1
             self._chart, self._snapshot = chart, snapshot(chart.seq, chart.body)
         return self._snapshot
 
@@ -192,8 +260,11 @@ class Live:
         self._shop = shop
         self._charts = charts
         self.clock = clock
+        self.counts = Counts()
+        self._turns = Turns(clock)
         self._events: dict[str, Followed] = {}
         self._subscribers = 0
+        self._kept_bytes = 0
         self._stopping = False
         self._tidied = float("-inf")
         self._wanted = asyncio.Event()
@@ -221,17 +292,20 @@ class Live:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._empty.wait()
         for subscriber in self._all():
-            subscriber.cut()
+            subscriber.cut(Stopping())
+        await self._turns.stop()
         if self._reader is not None:
             await end_task(self._reader)
             self._reader = None
 
     # Subscribers
 
-    async def subscribe(self, event: str, since: int | None = None) -> Subscription | None:
+    async def subscribe(
+        self, event: str, since: int | None = None, *, keeps: bool = False
+    ) -> Subscription | None:
         """None if there is no such event. With `since` the first frame begins after that number,
-        if what happened since is still at hand; else it is a snapshot. Raises Overloaded, or
-        Stopping."""
+        if what happened since is still at hand; else it is a snapshot. `keeps` says that a buffer
+        as large as its largest frame stays with it. Raises Overloaded, or Stopping."""
         if self._stopping:
             raise Stopping
         if self._subscribers >= SUBSCRIBERS_MAX:
@@ -243,8 +317,8 @@ class Live:
             followed = await self._follow(event)
             if followed is not None:
                 seq = await self._resume(followed, since)
-                subscriber = Subscription(self, followed, seq)
-                followed.subscribers.add(subscriber)
+                subscriber = Subscription(self, followed, seq, keeps)
+                followed.subscribers[subscriber] = None
                 followed.used = self.clock()
                 if self._stopping:
                     subscriber.end(Stopping())
@@ -255,7 +329,7 @@ class Live:
 
     def left(self, subscriber: Subscription, followed: Followed) -> None:
         if subscriber in followed.subscribers:
-            followed.subscribers.remove(subscriber)
+            del followed.subscribers[subscriber]
             followed.used = self.clock()
             self._one_less()
 
@@ -264,9 +338,15 @@ class Live:
         if self._subscribers == 0:
             self._empty.set()
 
+    def keep(self, bytes: int) -> None:
+        """So many more, or fewer, stay with sockets. Raises Overloaded if that is too much."""
+        if bytes > 0 and self._kept_bytes + bytes > KEPT_BYTES_MAX:
+            raise Overloaded(RETRY_SECONDS)
+        self._kept_bytes += bytes
+
     async def snapshot(self, followed: Followed) -> Frame:
         """The map as it is now."""
-        return followed.drawn(await self._look(followed))
+        return followed.drawn(await self._look(followed), self.counts)
 
     async def _look(self, followed: Followed) -> Chart:
         chart = await self._charts.chart(followed.feed.event)
@@ -281,7 +361,7 @@ class Live:
             chart = await self._charts.chart(event)
             if chart is None:
                 return None
-            feed = Feed(event, chart.seq, chart.hidden)
+            feed = Feed(event, chart.seq, chart.hidden, self.counts)
             followed = self._events.setdefault(event, Followed(feed, self.clock()))
             self._wanted.set()
         return followed
@@ -348,7 +428,7 @@ class Live:
                 self._lost(followed)
                 continue
             feed.head = heads[feed.event]
-            if feed.behind and self.clock() >= followed.due:
+            if feed.behind and followed.round.done and self.clock() >= followed.due:
                 with contextlib.suppress(Gone):
                     await self._read(feed)
                     await self._tell(followed)
@@ -359,8 +439,9 @@ class Live:
         self._tidied = now
         for subscriber in self._all():
             idle_since = subscriber.idle_since
-            if idle_since is not None and now - idle_since > STALLED_SECONDS:
-                subscriber.cut()
+            if idle_since is not None and now - idle_since > subscriber.patience_seconds:
+                self.counts.dropped += 1
+                subscriber.cut(Slow())
         for event, followed in list(self._events.items()):
             if not followed.subscribers and now - followed.used > FORGET_SECONDS:
                 del self._events[event]
@@ -391,12 +472,8 @@ class Live:
         if pools or relaid:
             await self._count(followed)
         feed.publish()
-        for nth, subscriber in enumerate(list(followed.subscribers), 1):
-            subscriber.wake()
-            if nth % SLICE == 0:
-                await asyncio.sleep(0)
-        rest = min(REST * (self.clock() - began), REST_SECONDS_MAX)
-        followed.due = began + max(FRAME_SECONDS, rest)
+        followed.round = self._turns.begin(followed.subscribers)
+        followed.due = began + FRAME_SECONDS
 
     async def _count(self, followed: Followed) -> None:
         pools = await self._charts.stock(followed.feed.event)

@@ -71,13 +71,15 @@ async def stampede(
     return Result(made, tally.errors, doubts)
 
 
-def buyer_of(line: Transport, event: str) -> Buy:
-    """A buyer at that event. Leaner than the client, for there are thousands of him."""
+def buyer_of(line: Transport, event: str, pool: str | None = None) -> Buy:
+    """A buyer at that event; of a pool he wants one. Leaner than the client, for there are
+    thousands of him."""
     ids = Ids()
     holds = f"/v1/events/{event}/holds"
 
     async def buy(buyer: str, seat: str) -> bool:
-        reply = await line.send("POST", holds, {}, encode({"buyer": buyer, "seats": [seat]}))
+        units: dict[str, object] = {"pools": {pool: 1}} if pool else {"seats": [seat]}
+        reply = await line.send("POST", holds, {}, encode({"buyer": buyer, **units}))
         if not _said_yes(reply):
             return False
         order = {"hold": decoded(reply.body, _Placed).id}

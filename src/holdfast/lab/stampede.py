@@ -116,17 +116,24 @@ async def stampede(
     A buyer who meets an error is counted and the others go on. `on_progress` is called now and
     then, and at the end, with the tally as it stands.
     """
+    names = await wanted(shop, event, seats)
+    waiting = min(WAITING_MAX, shop.settings.lane_max)
+    return await rush(buyer_of(shop, event), buyers, names, waiting, on_progress)
+
+
+def buyer_of(shop: Holdfast, event: str, pool: str | None = None) -> Buy:
+    """A buyer at that event; of a pool he wants one, whatever seat he is told."""
 
     async def buy(buyer: str, seat: str) -> bool:
-        match await shop.place_hold(event, buyer=buyer, seats=[seat]):
+        seats, pools = ((), {pool: 1}) if pool else ((seat,), None)
+        match await shop.place_hold(event, buyer=buyer, seats=seats, pools=pools):
             case Placed(hold):
                 answer = await shop.confirm_hold(hold.id, buyer=buyer)
                 return isinstance(answer, Confirmed)
             case Refused():
                 return False
 
-    names = await wanted(shop, event, seats)
-    return await rush(buy, buyers, names, min(WAITING_MAX, shop.settings.lane_max), on_progress)
+    return buy
 
 
 async def rush(

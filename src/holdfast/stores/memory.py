@@ -136,7 +136,7 @@ class Rows:
             if claim.until_ms <= now:
                 lapsed[claim.pool] = lapsed.get(claim.pool, 0) + claim.quantity
         return [
-            PoolView(p.id, p.capacity, p.free + lapsed.get(p.id, 0), p.channel)
+            PoolView(p.id, p.capacity, p.free + lapsed.get(p.id, 0), p.tier, p.channel)
             for p in sorted(self.pools.values(), key=lambda pool: pool.id)
         ]
 
@@ -259,7 +259,12 @@ class MemoryStore:
             return None
         now = self._clock()
         seats = [
-            SeatView(p.id, p.section, p.row, p.number, p.tier, p.x, p.y, seat.state(now), p.channel)
+            SeatView(
+                *(p.id, p.section, p.row, p.number, p.tier, p.x, p.y),
+                seat.state(now),
+                p.channel,
+                *(p.accessible, p.companion, p.restricted_view),
+            )
             for p in rows.plans.values()
             if not (seat := rows.seats[p.id]).withdrawn
         ]

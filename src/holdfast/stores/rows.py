@@ -128,8 +128,9 @@ def to_summary(row: Row) -> Summary:
 
 
 def to_seat_view(row: Row) -> SeatView:
-    id, section, name, number, tier, x, y, state, channel = row
-    return SeatView(id, section, name, number, tier, x, y, _SEAT_STATES[state], channel)
+    id, section, name, number, tier, x, y, state, channel, *flags = row
+    seat = (id, section, name, number, tier, x, y)
+    return SeatView(*seat, _SEAT_STATES[state], channel, *map(bool, flags))
 
 
 def to_pool_view(row: Row) -> PoolView:

@@ -31,12 +31,18 @@ from holdfast.domain.gating import (
 )
 from holdfast.domain.model import FOREVER_MS, Event, Millis
 from holdfast.domain.views import Census
-from holdfast.errors import GateBroken, HoldfastError
+from holdfast.errors import GateBroken, GateDown, HoldfastError
 from holdfast.ports import Gate, Store
+from holdfast.stores import host_clock
 from holdfast.tasks import end_task
+from holdfast.upkeep.rounds import EVENTS_MAX, NAMES_MAX, Fixed, Round, Rounds, note
 
 OPS_MAX = 250
 LEASE = "reconcile"
+ASKED_LEASE = f"{LEASE}:all"
+ASKED_SECONDS = 1.0
+TURN_SECONDS = 0.05
+TURNS_MAX = 100
 PROBE_SECONDS = 1.0
 SETTLE_SECONDS = 0.5
 TOLERANCE_MS = 2_000
@@ -73,6 +79,12 @@ class Mended(msgspec.Struct, frozen=True):
         said += [f"{self.counters} of its counters are wrong"] if self.counters else []
         said += ["what the gate has of it cannot be read"] if self.broken else []
         return [f"{self.event}: {line}" for line in said]
+
+    def fixed(self) -> Fixed:
+        """As it is kept."""
+        missing, orphans = len(self.missing), len(self.orphans)
+        names = [*self.missing[:NAMES_MAX], *self.orphans[:NAMES_MAX]][:NAMES_MAX]
+        return Fixed(self.event, missing, orphans, self.stock, self.counters, self.broken, names)
 
 
 def wanted(census: Census) -> dict[str, Owned]:
@@ -207,8 +219,10 @@ class Reconciler:
         self.probe: Callable[[], Awaitable[object]] | None = None
         """Asks a gate that is down whether it is back: in a quiet hour nobody else does."""
         self._task: asyncio.Task[None] | None = None
-        self.last: dict[str, Mended] = {}
-        """What was found at the last time, by event."""
+        self._turn = asyncio.Lock()
+        """Two rounds at once would both mend the same counters, and leave them wrong."""
+        self.known: Rounds | None = None
+        """What this process knows of the last rounds."""
 
     def start(self, periodic: bool) -> None:
         self._task = asyncio.create_task(self._run(periodic))
@@ -227,8 +241,26 @@ class Reconciler:
 
     async def round(self, only: str | None = None, *, strict: bool = False) -> list[Mended]:
         """All events that have a gate, or the one; what differed. Strict: trouble is raised."""
-        found = []
-        for event in await self.events(only):
+        async with self._turn:
+            return await self._round(only, strict)
+
+    async def now(self) -> Round:
+        """All events at once, after whoever is at it, and what it came to."""
+        lease_ms = int(1000 * ASKED_SECONDS)
+        for _ in range(TURNS_MAX):
+            if await self._gate.lease(ASKED_LEASE, self._holder, lease_ms):
+                await self.round()
+                assert self.known is not None
+                return self.known.last
+            await asyncio.sleep(TURN_SECONDS)
+        raise GateDown("another process reconciles it")
+
+    async def _round(self, only: str | None, strict: bool) -> list[Mended]:
+        began = time.monotonic()
+        found: list[Mended] = []
+        failed: dict[str, str] = {}
+        events = await self.events(only)
+        for event in events:
             try:
                 mended = await self.one(event)
             except HoldfastError as trouble:
@@ -236,8 +268,19 @@ class Reconciler:
                 if strict:
                     raise
                 log.warning("the gate of %s was not reconciled: %s", event, trouble)
+                failed[event] = str(trouble)
             else:
                 found += [mended] if mended is not None and mended.found else []
+        if only is None:
+            came_to = Round(
+                at_ms=host_clock(),
+                took_ms=int(1000 * (time.monotonic() - began)),
+                events=len(events),
+                found=sum(each.found for each in found),
+                mended=[each.fixed() for each in found[:EVENTS_MAX]],
+                failed=dict(list(failed.items())[:EVENTS_MAX]),
+            )
+            self.known = await note(self._store, came_to, self.known)
         return found
 
     async def differences(self, only: str | None = None) -> list[Mended]:
@@ -265,10 +308,8 @@ class Reconciler:
 
     async def one(self, event: str) -> Mended | None:
         mended = await reconcile(self._store, self._gate, event)
-        if mended is not None:
-            self.last[event] = mended
-            if mended.found:
-                log.info("the gate of %s was mended: %d differences", event, mended.found)
+        if mended is not None and mended.found:
+            log.info("the gate of %s was mended: %d differences", event, mended.found)
         return mended
 
     async def _run(self, periodic: bool) -> None:
@@ -291,7 +332,7 @@ class Reconciler:
                     due = loop.time() + self._every_seconds
                     await self._all(LEASE, self._every_seconds)
                 if "" in wanted:
-                    await self._all(f"{LEASE}:all", 1.0)
+                    await self._all(ASKED_LEASE, ASKED_SECONDS)
                 for event in wanted - {""}:
                     await self._asked(event)
             except HoldfastError as trouble:

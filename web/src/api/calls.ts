@@ -57,11 +57,15 @@ export const payHold = (hold: string, holdToken: string): Promise<Hold> =>
 export const placeOrder = (
   hold: string,
   holdToken: string,
-  method: string | null,
+  { method, otherSeats = false }: { method?: string | undefined; otherSeats?: boolean | undefined },
   idempotencyKey: string,
 ): Promise<Order> =>
   call("POST", "/v1/orders", {
-    body: method ? { hold, payment: { method } } : { hold },
+    body: {
+      hold,
+      ...(method ? { payment: { method } } : {}),
+      ...(otherSeats ? { accept_other_seats: true } : {}),
+    },
     holdToken,
     idempotencyKey,
     timeoutMs: 60_000,

@@ -84,15 +84,17 @@ export async function call<T>(
 /** Text that is not JSON: the metrics. */
 export async function callText(path: string, signal?: AbortSignal): Promise<string> {
   const headers = { Authorization: `Bearer ${adminKey() ?? ""}` };
-  let response: Response;
+  const late = AbortSignal.timeout(TIMEOUT_MS);
+  const until = signal ? AbortSignal.any([signal, late]) : late;
   try {
-    response = await fetch(path, { headers, signal: signal ?? null, credentials: "omit" });
+    const response = await fetch(path, { headers, signal: until, credentials: "omit" });
+    if (!response.ok) await answer(response);
+    return await response.text();
   } catch (trouble) {
-    if (signal?.aborted) throw trouble;
-    throw new Problem(0, "unreachable", t.errors.unreachable);
+    if (signal?.aborted || trouble instanceof Problem) throw trouble;
+    const detail = late.aborted ? t.errors.tooSlow : t.errors.unreachable;
+    throw new Problem(0, late.aborted ? "too_slow" : "unreachable", detail);
   }
-  if (!response.ok) await answer(response);
-  return response.text();
 }
 
 async function answer<T>(response: Response): Promise<T> {

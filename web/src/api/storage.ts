@@ -3,6 +3,8 @@
 
 const BUYER = "holdfast.buyer";
 const HOLD = "holdfast.hold.";
+const ORDERS = "holdfast.orders.";
+const ORDERS_MAX = 50;
 const ADMIN = "holdfast.admin";
 const THEME = "holdfast.theme";
 
@@ -18,7 +20,19 @@ export interface KeptHold {
   /** The idempotency key of its order, made before the order is first sent. */
   orderKey?: string;
   method?: string;
+  /** Whether equal or better seats will do, should the payment come too late. */
+  otherSeats?: boolean;
   order?: string;
+  /** How often it was extended, as far as this browser knows. */
+  extensions?: number;
+}
+
+/** What this browser has bought, so that it can show the ticket again. */
+export interface KeptOrder {
+  id: string;
+  holdToken: string;
+  seats: string[];
+  pools: Record<string, number>;
 }
 
 const unkept = new Map<string, string>();
@@ -63,10 +77,27 @@ export const keptHold = (event: string): KeptHold | null =>
 export const keepHold = (event: string, hold: KeptHold | null): void =>
   write(shared, HOLD + event, hold && JSON.stringify(hold));
 
+export const keptOrders = (event: string): KeptOrder[] =>
+  parsed<KeptOrder[]>(read(shared, ORDERS + event)) ?? [];
+
+/** The newest first; of an order that is there already, what is said last. */
+export function keepOrder(event: string, order: KeptOrder): void {
+  const kept = keptOrders(event);
+  const at = kept.findIndex((each) => each.id === order.id);
+  const all = at < 0 ? [order, ...kept].slice(0, ORDERS_MAX) : kept.with(at, order);
+  write(shared, ORDERS + event, JSON.stringify(all));
+}
+
+export function forgetOrder(event: string, order: string): void {
+  const left = keptOrders(event).filter((kept) => kept.id !== order);
+  write(shared, ORDERS + event, left.length ? JSON.stringify(left) : null);
+}
+
 /** Calls back when another tab has changed this event's hold. Returns how to stop. */
 export function onHoldChanged(event: string, changed: () => void): () => void {
   const heard = (storage: StorageEvent) => {
-    if (storage.key === HOLD + event || storage.key === null) changed();
+    const ours = storage.key === HOLD + event || storage.key === ORDERS + event;
+    if (ours || storage.key === null) changed();
   };
   addEventListener("storage", heard);
   return () => removeEventListener("storage", heard);

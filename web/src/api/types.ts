@@ -109,6 +109,8 @@ export interface Order {
   created_at: string;
   refunded?: number;
   settlement?: string;
+  /** Why it was declined, or why there was nothing to sell. */
+  reason?: string;
   next_action?: { type: string; url?: string };
 }
 

@@ -1,6 +1,193 @@
+/** The page of whoever runs the sale. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { callText, Problem } from "../api/http";
+import { keepAdminKey } from "../api/storage";
+import type { EventView } from "../api/types";
 import type { PageProps } from "../app";
+import { time } from "../format";
 import { t } from "../strings";
+import { NeedsAdminKey } from "../ui/admin_key";
+import { Button } from "../ui/button";
+import { toast } from "../ui/toast";
+import { type Feed, heard, noFeed, toAsk } from "./bookings";
+import {
+  readEvents,
+  readStats,
+  readSystem,
+  readTroubled,
+  type SystemView,
+  type TroubledOrder,
+} from "./calls";
+import { Charts } from "./charts";
+import { EventsTable } from "./events_table";
+import { Facts } from "./facts";
+import { JustBooked } from "./feed";
+import { GatePanel } from "./gate_panel";
+import { add, type History, noHistory } from "./history";
+import { sampleOf } from "./metrics";
+import { OrdersPanel } from "./orders_panel";
+import { usePoller } from "./poller";
+import { Tiles } from "./tiles";
+import "../style/ops.css";
+
+const METRICS_MS = 1_000;
+const OVERVIEW_MS = 2_000;
 
 export default function OpsPage(_: PageProps) {
-  return <section class="page">{t.brand}</section>;
+  // A key that was revoked meanwhile is forgotten, and the page asks for another.
+  const [keys, setKeys] = useState(0);
+  const forget = () => {
+    keepAdminKey(null);
+    setKeys((before) => before + 1);
+  };
+  return (
+    <NeedsAdminKey key={keys}>
+      <Operations forget={forget} />
+    </NeedsAdminKey>
+  );
+}
+
+function Operations({ forget }: { forget: () => void }) {
+  const [paused, setPaused] = useState(false);
+  const [history, setHistory] = useState<History>(noHistory);
+  const [events, setEvents] = useState<EventView[] | null>(null);
+  const [system, setSystem] = useState<SystemView | null>(null);
+  const [orders, setOrders] = useState<TroubledOrder[] | null>(null);
+  const [feed, setFeed] = useState<Feed | null>(null);
+  const known = useRef<Feed>(noFeed);
+
+  const guarded = async (work: () => Promise<void>) => {
+    try {
+      await work();
+    } catch (trouble) {
+      if (trouble instanceof Problem && (trouble.status === 401 || trouble.status === 403)) {
+        toast(t.adminKey.wrong, "bad");
+        forget();
+      }
+      throw trouble;
+    }
+  };
+
+  const metrics = usePoller(
+    (signal) =>
+      guarded(async () => {
+        const text = await callText("/metrics", signal);
+        setHistory((before) => add(before, sampleOf(text, Date.now() / 1000)));
+      }),
+    METRICS_MS,
+    paused,
+  );
+
+  const overview = usePoller(
+    (signal) =>
+      guarded(async () => {
+        // One after the other. Where one cannot be read, the others are: a store that is away must
+        // not hide how the gate stands.
+        const troubles: unknown[] = [];
+        const attempt = async (work: () => Promise<void>) => {
+          try {
+            await work();
+          } catch (trouble) {
+            if (signal.aborted) throw trouble;
+            troubles.push(trouble);
+          }
+        };
+        await attempt(async () => setSystem(await readSystem(signal)));
+        await attempt(async () => setOrders(await readTroubled(signal)));
+        await attempt(async () => {
+          const found = await readEvents(signal);
+          setEvents(found);
+          for (const event of toAsk(known.current, found)) {
+            await attempt(async () => {
+              known.current = heard(known.current, event, await readStats(event.id, signal));
+            });
+          }
+          setFeed(known.current);
+        });
+        if (troubles.length) throw troubles[0];
+      }),
+    OVERVIEW_MS,
+    paused,
+  );
+
+  return (
+    <div class="page ops">
+      <div class="ops-top">
+        <div>
+          <h1>{t.ops.title}</h1>
+          <p class="soft">{t.ops.about}</p>
+        </div>
+        <Status paused={paused} standings={[metrics, overview]} />
+        <div class="row">
+          <Button onClick={() => setPaused(!paused)}>{paused ? t.ops.goOn : t.ops.pause}</Button>
+          <Button kind="quiet" onClick={forget}>
+            {t.adminKey.forget}
+          </Button>
+        </div>
+      </div>
+      <Trouble standings={[metrics, overview]} />
+      <Tiles events={events} history={history} needing={orders?.length ?? null} />
+      <Charts points={history.points} />
+      {events && <EventsTable events={events} system={system} changed={overview.now} />}
+      <div class="ops-pair">
+        {feed && <JustBooked booked={feed.booked} events={events ?? []} />}
+        {system && (
+          <GatePanel system={system} events={events ?? []} changed={overview.now} />
+        )}
+      </div>
+      {orders && <OrdersPanel orders={orders} changed={overview.now} />}
+      {system && <Facts system={system} sample={history.last} />}
+    </div>
+  );
+}
+
+type Standings = ReturnType<typeof usePoller>[];
+
+/** Since when nothing new is known: the older of the two, of those that are in trouble. */
+function staleSince(standings: Standings): { at: number | null; problem: Problem } | null {
+  const bad = standings.filter((standing) => standing.trouble !== null);
+  if (!bad.length) return null;
+  const times = bad.map((standing) => standing.goodAt);
+  const at = times.some((each) => each === null) ? null : Math.min(...(times as number[]));
+  return { at, problem: bad[0]!.trouble! };
+}
+
+const said = (at: number) => time(new Date(at).toISOString());
+
+function Status({ paused, standings }: { paused: boolean; standings: Standings }) {
+  const stale = staleSince(standings);
+  const began = standings.every((standing) => standing.goodAt !== null);
+  const [kind, sign, text] = paused
+    ? ["", "❙❙", t.ops.paused]
+    : stale
+      ? ["bad", "!", stale.at === null ? t.ops.connecting : t.ops.stale(said(stale.at))]
+      : began
+        ? ["good", "●", t.ops.live]
+        : ["", "…", t.ops.connecting];
+  return (
+    <p class="ops-status" role="status">
+      <span class={`badge ${kind}`} data-testid="ops-status">
+        <span aria-hidden="true">{sign}</span>
+        {text}
+      </span>
+    </p>
+  );
+}
+
+function Trouble({ standings }: { standings: Standings }) {
+  const stale = staleSince(standings);
+  const was = useRef(false);
+  useEffect(() => {
+    if (was.current && !stale) toast(t.ops.isBack, "good");
+    was.current = stale !== null;
+  }, [stale === null]);
+  if (!stale) return null;
+  const away = stale.problem.status === 0;
+  return (
+    <div class="notice bad" role="alert">
+      <b>{away ? stale.problem.detail : `${t.ops.partly} ${stale.problem.detail}`}</b>{" "}
+      {stale.at === null ? t.ops.never : t.ops.staleWhy(said(stale.at))}
+    </div>
+  );
 }

@@ -1,6 +1,7 @@
-/** uPlot, in the page's colours, as wide as there is room. */
+/** uPlot, in the page's colours, as wide as there is room, with a legend that says the values:
+ * those of now, or of the moment that is pointed at. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
@@ -9,6 +10,7 @@ export interface Line {
   /** The name of a custom property of the page, such as --chart-1. */
   color: string;
   fill?: boolean;
+  /** Lines are told apart by their dashes too. */
   dash?: number[];
 }
 
@@ -20,65 +22,198 @@ export interface ChartProps {
   height?: number;
   time?: boolean;
   format?: (value: number) => string;
+  /** For the axis, where there is less room than in the legend. */
+  axisFormat?: (value: number) => string;
+  /** All that is shown, as text; the title alone without it. */
+  summary?: string;
+  /** Whether the legend has the last values while nothing is pointed at. */
+  values?: boolean;
+  /** One upon the other: the uppermost line is the sum. */
+  stacked?: boolean;
+  /** How much of x is shown, up to the last. */
+  span?: number;
+  /** Charts of one name point at the same moment. */
+  together?: string;
+  /** The axis of values reaches at least so far. */
+  least?: number;
+  /** Said where there is nothing to draw. */
+  empty?: string;
 }
 
 const css = (name: string) =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-export function Chart({ title, lines, data, height = 180, time = true, format }: ChartProps) {
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const moment = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+/** Values between two gaps: a line of one point would not be seen. */
+function alone(values: ArrayLike<number | null | undefined>): number[] {
+  const found: number[] = [];
+  for (let at = 0; at < values.length; at++) {
+    if (values[at] != null && values[at - 1] == null && values[at + 1] == null) found.push(at);
+  }
+  return found;
+}
+
+function stack(data: (number | null)[][]): (number | null)[][] {
+  const [x = [], ...rows] = data;
+  const sums = new Array<number>(x.length).fill(0);
+  const piled = rows.map((row) =>
+    row.map((value, at) => {
+      if (value === null) return null;
+      sums[at]! += value;
+      return sums[at]!;
+    }),
+  );
+  return [x, ...piled];
+}
+
+export function Chart(props: ChartProps) {
+  const { title, lines, data, height = 180, time = true, format = String } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
+  const [pointed, setPointed] = useState<number | null>(null);
+  const drawn = useMemo(() => (props.stacked ? stack(data) : data), [data, props.stacked]);
+  const latest = useRef(drawn);
+  latest.current = drawn;
+  const look = useRef(props);
+  look.current = props;
 
   useEffect(() => {
     const element = box.current!;
     const draw = () => {
       plot.current?.destroy();
-      const axis = {
-        stroke: css("--text-soft"),
-        grid: { stroke: css("--line"), width: 1 },
-        ticks: { show: false },
-        font: "12px system-ui, sans-serif",
-      };
-      const values = format ? (_: uPlot, splits: number[]) => splits.map(format) : undefined;
-      plot.current = new uPlot(
-        {
-          width: element.clientWidth,
-          height,
-          cursor: { drag: { x: false, y: false } },
-          legend: { live: false },
-          scales: { x: { time }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1e-9)] } },
-          axes: [axis, { ...axis, size: 56, ...(values ? { values } : {}) }],
-          series: [
-            {},
-            ...lines.map((line) => ({
-              label: line.label,
-              stroke: css(line.color),
-              width: 2,
-              points: { show: false },
-              ...(line.dash ? { dash: line.dash } : {}),
-              ...(line.fill ? { fill: `${css(line.color)}26` } : {}),
-            })),
-          ],
-        },
-        data as uPlot.AlignedData,
-        element,
-      );
+      plot.current = make(element, look.current, latest.current, height, setPointed);
     };
     draw();
     const sized = new ResizeObserver(() =>
       plot.current?.setSize({ width: element.clientWidth, height }),
     );
     sized.observe(element);
+    const system = matchMedia("(prefers-color-scheme: dark)");
     addEventListener("themechange", draw);
+    system.addEventListener("change", draw);
     return () => {
       removeEventListener("themechange", draw);
+      system.removeEventListener("change", draw);
       sized.disconnect();
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [height, lines.map((line) => line.label).join()]);
+  }, [height, time, props.stacked, lines.map((line) => line.label).join("\n")]);
 
-  useEffect(() => plot.current?.setData(data as uPlot.AlignedData), [data]);
+  useEffect(() => plot.current?.setData(drawn as uPlot.AlignedData), [drawn]);
 
-  return <div class="chart" ref={box} role="img" aria-label={title} />;
+  const x = data[0] ?? [];
+  const at = pointed !== null && pointed < x.length ? pointed : null;
+  const shown = at ?? (props.values ? x.length - 1 : null);
+  const nothing = !data.slice(1).some((row) => row.some((value) => value !== null));
+  const said = (index: number) => {
+    const value = shown === null ? null : (data[index + 1]?.[shown] ?? null);
+    return value === null ? "–" : format(value);
+  };
+  return (
+    <div class="chart">
+      <ul class="chart-legend" data-at={at === null ? undefined : ""}>
+        {lines.map((line, index) => (
+          <li key={line.label}>
+            <Swatch line={line} />
+            {line.label}
+            {shown !== null && <b>{said(index)}</b>}
+          </li>
+        ))}
+        {at !== null && time && <li class="chart-when">{moment.format(x[at]! * 1000)}</li>}
+      </ul>
+      <div class="chart-plot" ref={box} role="img" aria-label={props.summary ?? title} />
+      {nothing && props.empty && <p class="chart-empty">{props.empty}</p>}
+    </div>
+  );
+}
+
+/** A piece of the line itself. */
+function Swatch({ line }: { line: Line }) {
+  return (
+    <svg class="swatch" viewBox="0 0 22 8" width="22" height="8" aria-hidden="true">
+      <line
+        x1="1"
+        x2="21"
+        y1="4"
+        y2="4"
+        style={{ stroke: `var(${line.color})` }}
+        stroke-dasharray={line.dash?.join(" ")}
+      />
+    </svg>
+  );
+}
+
+function make(
+  element: HTMLElement,
+  props: ChartProps,
+  data: (number | null)[][],
+  height: number,
+  pointed: (index: number | null) => void,
+): uPlot {
+  const { lines, time = true, format, span, least = 1e-9, stacked, together } = props;
+  const axis = {
+    stroke: css("--text-soft"),
+    grid: { stroke: css("--line"), width: 1 },
+    ticks: { show: false },
+    font: "12px system-ui, sans-serif",
+  };
+  const written = props.axisFormat ?? format;
+  const wide = (splits: number[]) => splits.map((at) => clock.format(at * 1000));
+  return new uPlot(
+    {
+      width: element.clientWidth,
+      height,
+      padding: [8, 8, 0, 0],
+      cursor: {
+        y: false,
+        drag: { x: false, y: false },
+        ...(together ? { sync: { key: together, setSeries: false } } : {}),
+      },
+      legend: { show: false },
+      scales: {
+        x: { time, ...(span ? { range: (_, __, max) => [max - span, max] } : {}) },
+        y: { range: (_, __, max) => [0, Math.max(1.12 * (max ?? 0), least)] },
+      },
+      axes: [
+        { ...axis, size: 28, space: 64, ...(time ? { values: (_, splits) => wide(splits) } : {}) },
+        {
+          ...axis,
+          size: 52,
+          space: 36,
+          ...(written ? { values: (_: uPlot, splits: number[]) => splits.map(written) } : {}),
+        },
+      ],
+      series: [{}, ...lines.map((line) => series(line, stacked ?? false))],
+      ...(stacked
+        ? {
+            bands: lines
+              .slice(1)
+              .map((_, index) => ({ series: [index + 2, index + 1] as [number, number] })),
+          }
+        : {}),
+      hooks: { setCursor: [(drawn) => pointed(drawn.cursor.idx ?? null)] },
+    },
+    data as uPlot.AlignedData,
+    element,
+  );
+}
+
+function series(line: Line, stacked: boolean): uPlot.Series {
+  const color = css(line.color);
+  return {
+    label: line.label,
+    stroke: color,
+    width: 2,
+    points: {
+      show: true,
+      size: 5,
+      fill: color,
+      filter: (plot, index) => alone(plot.data[index]!),
+    },
+    ...(line.dash ? { dash: line.dash } : {}),
+    ...(stacked ? { fill: `${color}59` } : line.fill ? { fill: `${color}26` } : {}),
+  };
 }

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,7 +111,7 @@ class Http:
         self._key = secrets.token_urlsafe(18)
 
     def measure(self, rounds: int = ROUNDS) -> dict[str, Any]:  # ready for JSON
-        with self._empty() as empty, self._served() as url:
+        with self._empty() as empty, self._served() as (url, _):
             turns = [self._turn(empty, url, turn) for turn in range(rounds)]
             reading = self._reading(url)
         rate = {name: statistics.median(turn[name].rate for turn in turns) for name in turns[0]}
@@ -137,7 +137,7 @@ class Http:
 
     def checkouts(self, rounds: int = ROUNDS) -> dict[str, Any]:  # ready for JSON
         """Hold, then order, two requests each, with the sandbox in process; and holds alone."""
-        with self._served() as url:
+        with self._served() as (url, _):
             turns = [self._checkout_turn(url) for _ in range(rounds)]
         cost = statistics.median(holds.rate / (both.rate / 2) for holds, both in turns)
         return {
@@ -218,31 +218,8 @@ class Http:
         )
         urllib.request.urlopen(request, timeout=120).close()
 
-    @contextmanager
-    def _served(self) -> Iterator[str]:
-        settings = {
-            "HOLDFAST_STORE": self._store,
-            "HOLDFAST_GATE": self._gate or "none",
-            "HOLDFAST_ADMIN_KEY": self._key,
-            "HOLDFAST_LOG_LEVEL": "error",
-            "HOLDFAST_PAYMENTS": "sandbox",
-        }
-        serve = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0"],
-            env={**os.environ, **settings},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert serve.stdout is not None
-            said = serve.stdout.readline()
-            found = re.search(r"serves (http://\S+)", said)
-            if found is None:
-                raise SettingsError(f"holdfast serve did not start: {said.strip()}")
-            yield found[1]
-        finally:
-            serve.send_signal(signal.SIGTERM)
-            serve.wait()
+    def _served(self) -> AbstractContextManager[tuple[str, int]]:
+        return served(self._store, self._key, gate=self._gate or "none")
 
     @contextmanager
     def _empty(self) -> Iterator[str]:
@@ -256,6 +233,34 @@ class Http:
             finally:
                 empty.send_signal(signal.SIGTERM)
                 empty.wait()
+
+
+@contextmanager
+def served(store: str, key: str, **settings: str) -> Iterator[tuple[str, int]]:
+    """`holdfast serve` on that store, with that admin key: where it serves, and its process."""
+    given = {
+        "HOLDFAST_STORE": store,
+        "HOLDFAST_ADMIN_KEY": key,
+        "HOLDFAST_LOG_LEVEL": "error",
+        "HOLDFAST_PAYMENTS": "sandbox",
+        **{f"HOLDFAST_{name.upper()}": value for name, value in settings.items()},
+    }
+    serve = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0"],
+        env={**os.environ, **given},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert serve.stdout is not None
+        said = serve.stdout.readline()
+        found = re.search(r"serves (http://\S+)", said)
+        if found is None:
+            raise SettingsError(f"holdfast serve did not start: {said.strip()}")
+        yield found[1], serve.pid
+    finally:
+        serve.send_signal(signal.SIGTERM)
+        serve.wait()
 
 
 def _read(printed: str) -> Run:

@@ -196,9 +196,10 @@ class Database:
             self._lending.add(line)
 
     async def close(self) -> None:
-        while self._lines:
-            with suppress(Exception):  # the server may be gone already
-                await self._lines.pop().close()
+        """All at once: one may wait for a lock that another has until it is closed. Whether the
+        server is gone already does not matter."""
+        lines, self._lines = self._lines, []
+        await asyncio.gather(*(line.close() for line in lines), return_exceptions=True)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Transaction]:

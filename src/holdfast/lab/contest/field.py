@@ -43,11 +43,16 @@ class Scenario(msgspec.Struct, frozen=True):
     """Whether buyers meet at the same row."""
     pool: bool = False
     """Counted stock instead of numbered seats."""
+    in_turn: bool = False
+    """Whether neighbours in the queue want the same seat, and all seats are wanted; else each wants
+    one by chance."""
 
     def want(self, buyer: int) -> Want:
         """The same for the same buyer in every run."""
         if self.pool:
             return Want(quantity=self.quantity)
+        if self.in_turn:
+            return Want(seats=(seat(buyer * self.units // self.buyers),))
         first = random.Random(buyer).randrange(self.units - self.quantity + 1)
         return Want(seats=tuple(seat(first + nth) for nth in range(self.quantity)))
 

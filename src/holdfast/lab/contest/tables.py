@@ -64,13 +64,14 @@ class Tables:
         self.version = ""
         self._made = False
 
-    async def open(self) -> None:
-        """Raises StoreUnavailable or SettingsError, without a password in what it says."""
+    async def open(self, *, again: bool = False) -> None:
+        """Raises StoreUnavailable or SettingsError, without a password in what it says. `again`:
+        what is there is known to be left of a lab that was killed, and is dropped."""
         store = make_store(Settings(store=self.url))
         if look := getattr(store, "has_schema", None):
             await look()  # connects, and says in one line what is wrong
         try:
-            await self._begin()
+            await self._begin(again)
         except Exception as trouble:
             if not driver_trouble(trouble):
                 raise
@@ -79,9 +80,11 @@ class Tables:
                 "and needs the right to create and drop them"
             ) from trouble
 
-    async def _begin(self) -> None:
+    async def _begin(self, again: bool) -> None:
         self._line = await self.dialect.open(self.url)
         await self._learn_version()
+        if again:
+            await self._drop_all()
         if found := await self._line.rows(EXISTING[self.dialect.name]):
             names = ", ".join(str(name) for (name,) in found)
             await self._line.close()
@@ -98,9 +101,7 @@ class Tables:
         if not self._made:
             return
         with suppress(Exception):  # the server may be gone, and its data with it
-            await self._drop()
-            if self.dialect.name == "postgresql":
-                await self._line.run(f"DROP SCHEMA {SCHEMA} CASCADE")
+            await self._drop_all()
         self._made = False
         await self._line.close()
 
@@ -153,6 +154,11 @@ class Tables:
             with suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), LOOK_SECONDS)
         return longest
+
+    async def _drop_all(self) -> None:
+        await self._drop()
+        if self.dialect.name == "postgresql":
+            await self._line.run(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
 
     async def _drop(self) -> None:
         for name in NAMES:

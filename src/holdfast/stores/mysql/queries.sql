@@ -343,7 +343,7 @@ WHERE e.event = COALESCE(%s, e.event) ORDER BY e.event;
 SELECT p.id, p.section, p.`row`, p.number, p.tier, p.x, p.y,
        CASE WHEN s.order_id IS NOT NULL THEN 'sold'
             WHEN s.until_ms > %s THEN 'held' ELSE 'available' END,
-       p.channel
+       p.channel, p.`accessible`, p.companion, p.restricted_view
 FROM holdfast_seat_plans p JOIN holdfast_seats s ON s.event = p.event AND s.id = p.id
 WHERE p.event = %s AND NOT s.withdrawn ORDER BY p.position;
 
@@ -353,7 +353,7 @@ SELECT p.id, p.capacity,
        CAST(p.capacity - p.held - p.sold + (
            SELECT COALESCE(SUM(c.quantity), 0) FROM holdfast_claims c
            WHERE c.event = p.event AND c.pool = p.id AND c.until_ms <= %s) AS SIGNED),
-       p.channel
+       p.tier, p.channel
 FROM holdfast_pools p WHERE p.event = %s ORDER BY p.id;
 
 -- name: standing

@@ -166,7 +166,7 @@ WHERE ?2 IS NULL OR e.event = ?2 ORDER BY e.event;
 SELECT p.id, p.section, p.row, p.number, p.tier, p.x, p.y,
        CASE WHEN s.order_id IS NOT NULL THEN 'sold'
             WHEN s.until_ms > ?2 THEN 'held' ELSE 'available' END,
-       p.channel
+       p.channel, p.accessible, p.companion, p.restricted_view
 FROM seat_plans p JOIN seats s ON s.event = p.event AND s.id = p.id
 WHERE p.event = ?1 AND NOT s.withdrawn ORDER BY p.position;
 
@@ -176,7 +176,7 @@ SELECT p.id, p.capacity,
        p.capacity - p.held - p.sold + (
            SELECT COALESCE(SUM(c.quantity), 0) FROM claims c
            WHERE c.event = p.event AND c.pool = p.id AND c.until_ms <= ?2),
-       p.channel
+       p.tier, p.channel
 FROM pools p WHERE p.event = ?1 ORDER BY p.id;
 
 -- name: standing

@@ -1,0 +1,53 @@
+"""The map is live: what it is sent joins without a gap, whatever happens to the line."""
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.box_office import buy, hold, log, make_event, release, seq, states
+from tests.browser.frames import Frames, drawn, numbers
+from tests.browser.lines import line_to
+
+CUT = (
+    r"net::ERR_(CONNECTION|EMPTY|SOCKET|INCOMPLETE)",
+    r"WebSocket connection to .* failed",
+)
+"""What a browser says of a line that was cut. Nothing else may be said then."""
+
+
+@pytest.mark.parametrize("transport", ["websocket", "sse"])
+async def test_after_a_lost_connection_no_number_is_missing(site, visit, transport):
+    event = make_event(site)
+    async with line_to(site.url, sockets=transport == "websocket") as line:
+        async with visit(line.url) as visitor:
+            if transport == "sse":
+                visitor.expect(r"WebSocket connection to .* failed")
+            page = await visitor.open(f"/e/{event}")
+            live = page.locator("[data-connection]")
+            await expect(live).to_have_attribute("data-connection", "live")
+            await expect(live).to_have_attribute("data-transport", transport)
+            given_back = hold(site, event, "A-1-1", "A-1-2")
+            buy(site, event, "A-1-3")
+            await expect(live).to_have_attribute("data-seq", seq(site, event))
+
+            visitor.expect(*CUT)
+            await line.cut()
+            await expect(live).to_have_attribute("data-connection", "reconnecting")
+            await expect(page.get_by_text("Reconnecting").first).to_be_visible()
+            release(site, given_back)
+            buy(site, event, "A-2-4", "A-2-5")
+            await line.mend()
+
+            await expect(live).to_have_attribute("data-connection", "live")
+            hold(site, event, "B-1-1")
+            await expect(live).to_have_attribute("data-seq", seq(site, event))
+            await expect(page.get_by_text("Reconnecting")).to_have_count(0)
+            connections: list[Frames] = [each for each in visitor.frames if each.all]
+        if transport == "sse":
+            assert line.refused
+            connections = [Frames.of_stream(head, bytes(body)) for head, body in line.streams]
+            connections = [each for each in connections if each.all]
+    first, told = numbers(connections)
+    assert len(connections) == 2
+    assert connections[1].since is not None, "it went on where it was, and did not begin anew"
+    assert told == log(site, event, first)
+    assert drawn(connections) == states(site, event)

@@ -1,0 +1,80 @@
+/** How long the hold still lasts. Counted here, decided by the service: at zero it is asked. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { countdown } from "../format";
+import { t } from "../strings";
+import { type Deadline, secondsLeft, warningAt } from "./deadline";
+
+const ASK_AGAIN_MS = 1_000;
+
+export interface TimerProps {
+  deadline: Deadline;
+  /** How long it was at first, for the bar. */
+  ofSeconds: number;
+  extendable: boolean;
+  onZero: () => void;
+}
+
+/** The time alone, for where there is no room for more. */
+export function Countdown({ deadline }: { deadline: Deadline }) {
+  const left = useSecondsLeft(deadline, () => undefined);
+  return <strong class={`numbers ${warningAt(left) === null ? "" : "soon"}`}>{countdown(left)}</strong>;
+}
+
+export function Timer({ deadline, ofSeconds, extendable, onZero }: TimerProps) {
+  const left = useSecondsLeft(deadline, onZero);
+  const whole = useRef(Math.max(ofSeconds, left));
+  whole.current = Math.max(whole.current, left);
+
+  const warning = warningAt(left);
+  const share = Math.min(100, (left / whole.current) * 100);
+  return (
+    <div class={`timer ${warning === null ? "" : "soon"}`}>
+      <div class="timer-words">
+        <span role="timer" class="numbers">
+          {countdown(left)}
+        </span>
+        <span>
+          {left === 0
+            ? t.checkout.checking
+            : deadline.hard
+              ? t.checkout.leftHard
+              : t.checkout.left}
+        </span>
+      </div>
+      <div class="timer-bar" aria-hidden="true">
+        <span style={{ width: `${share}%` }} />
+      </div>
+      {/* Said at the thresholds only: a voice that counts drowns everything else. */}
+      <p class="visually-hidden" role="status" aria-live="polite">
+        {warning !== null &&
+          (extendable ? t.checkout.warnExtend(warning) : t.checkout.warn(warning))}
+      </p>
+    </div>
+  );
+}
+
+/** Ticks with the whole seconds. At zero it calls, and calls again until the deadline is another. */
+function useSecondsLeft(deadline: Deadline, onZero: () => void): number {
+  const [left, setLeft] = useState(() => secondsLeft(deadline, performance.now()));
+  const zero = useRef(onZero);
+  zero.current = onZero;
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout>;
+    const tick = () => {
+      const now = performance.now();
+      const seconds = secondsLeft(deadline, now);
+      setLeft(seconds);
+      if (seconds === 0) {
+        zero.current();
+        timer = setTimeout(tick, ASK_AGAIN_MS);
+        return;
+      }
+      // Just after the next whole second, whatever the browser makes of timers.
+      timer = setTimeout(tick, ((deadline.at - now) % 1000) + 10);
+    };
+    tick();
+    return () => clearTimeout(timer);
+  }, [deadline.at]);
+  return left;
+}

@@ -1,0 +1,92 @@
+/** The side of the page: beside the map where there is room, from below where there is not. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Deadline } from "../checkout/deadline";
+import type { Phase } from "../checkout/phases";
+import { Countdown } from "../checkout/timer";
+import { t } from "../strings";
+import { Button } from "../ui/button";
+
+const NARROW = "(max-width: 859px)";
+
+export interface SheetProps {
+  phase: Phase["name"];
+  /** Something in it must be seen now. */
+  urgent: boolean;
+  /** What a closed sheet says. */
+  summary: string;
+  /** Counted in a closed sheet, too. */
+  deadline: Deadline | null;
+  /** What can be done without opening it. */
+  action?: string;
+  onAction?: () => void;
+  busy: boolean;
+  children: ComponentChildren;
+}
+
+export function Sheet(props: SheetProps) {
+  const { phase, urgent, deadline, action, children } = props;
+  const narrow = useNarrow();
+  const handle = useRef<HTMLButtonElement>(null);
+  const first = useRef(true);
+  const [open, setOpen] = useState(phase !== "picking" && phase !== "looking");
+  useEffect(() => {
+    setOpen(phase !== "picking" && phase !== "looking");
+    // What had the focus is out of sight now.
+    if (!first.current && phase === "picking") handle.current?.focus({ preventScroll: true });
+    first.current = phase === "looking";
+  }, [phase]);
+  useEffect(() => {
+    if (urgent) setOpen(true);
+  }, [urgent]);
+  if (!narrow) {
+    return (
+      <aside class="sheet" aria-label={t.event.panel}>
+        <div class="sheet-body">{children}</div>
+      </aside>
+    );
+  }
+  return (
+    <aside class={`sheet narrow ${open ? "open" : ""}`} aria-label={t.event.panel}>
+      <div class="sheet-bar">
+        <button
+          type="button"
+          class="sheet-handle"
+          ref={handle}
+          aria-expanded={open}
+          onClick={() => setOpen(!open)}
+        >
+          <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
+            <path d={open ? "m6 9 6 6 6-6" : "m6 15 6-6 6 6"} />
+          </svg>
+          <span>
+            {deadline && <Countdown deadline={deadline} />}
+            {props.summary}
+          </span>
+          <span class="visually-hidden">{open ? t.event.sheetClose : t.event.sheetOpen}</span>
+        </button>
+        {!open && action !== undefined && (
+          <Button kind="primary" busy={props.busy} onClick={() => props.onAction?.()}>
+            {action}
+          </Button>
+        )}
+      </div>
+      {/* Only out of sight: the clock in it goes on. */}
+      <div class="sheet-body" hidden={!open}>
+        {children}
+      </div>
+    </aside>
+  );
+}
+
+function useNarrow(): boolean {
+  const [narrow, setNarrow] = useState(() => matchMedia(NARROW).matches);
+  useEffect(() => {
+    const query = matchMedia(NARROW);
+    const changed = () => setNarrow(query.matches);
+    query.addEventListener("change", changed);
+    return () => query.removeEventListener("change", changed);
+  }, []);
+  return narrow;
+}

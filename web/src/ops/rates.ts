@@ -1,0 +1,13 @@
+/** Numbers that change every second, short enough not to dance. */
+
+import { number } from "../format";
+
+const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+
+/** 0.4, 7.2, 38, 12,345. */
+export const rate = (value: number): string =>
+  number(value < 10 ? Math.round(10 * value) / 10 : Math.round(value));
+
+/** For an axis: 12K. */
+export const short = (value: number): string =>
+  value < 1000 ? rate(value) : compact.format(value);
