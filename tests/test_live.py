@@ -11,9 +11,9 @@ import pytest
 from holdfast import Holdfast
 from holdfast.api.charts import Charts
 from holdfast.errors import Overloaded, StoreUnavailable
-from holdfast.followers import feed, live
+from holdfast.followers import feed, live, turns
 from holdfast.followers.feed import Frame
-from holdfast.followers.live import FRAME_SECONDS, Ended, Gone, Live, Stopping, Subscription
+from holdfast.followers.live import FRAME_SECONDS, Ended, Gone, Live, Slow, Stopping, Subscription
 from holdfast.settings import Settings
 from holdfast.stores.memory import MemoryStore
 from tests.conftest import Clock
@@ -552,7 +552,7 @@ async def test_whoever_takes_no_frame_for_long_is_cut_off(world):
     task = asyncio.create_task(send())
     await sending.wait()
     never_asked = await world.watch()
-    await world.tick(after=live.STALLED_SECONDS + 1)
+    await world.tick(after=live.STALLED_SECONDS + 2)
     with pytest.raises(asyncio.CancelledError):
         await task
     assert world.live.subscribers == 0
@@ -590,23 +590,192 @@ async def test_the_reader_tells_by_itself_and_ends_everything_when_it_stops(worl
 
 
 async def test_a_crowd_on_one_map_is_told_in_slices(world, monkeypatch):
-    """Others get their turn while many are told."""
-    monkeypatch.setattr(live, "SLICE", 10)
-    watchers = [await world.watch() for _ in range(50)]
+    """Others get their turn while many are told, and nothing new is published until all were."""
+    monkeypatch.setattr(turns, "LISTENERS_PER_SECOND_MAX", 1)  # the pause is as long as it gets
+    watchers = [await world.watch() for _ in range(2 * turns.SLICE_MAX)]
+    woken: list[Watcher] = []
     for watcher in watchers:
         await watcher.frame()
-    await held(world.shop, seats=["A-1-1"])
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
+        watcher.subscription.wake = lambda watcher=watcher: woken.append(watcher)
+    followed = world.live._events[E1]
+    await held(world.shop, "ann", seats=["A-1-1"])
     await world.tick()
-    task.cancel()
-    assert turns >= 5
-    for watcher in watchers:
-        assert watcher.subscription.due(world.seconds.now) == 0
+    assert (len(woken), followed.feed.edge) == (0, 2)
+    await settle()
+    assert len(woken) == turns.SLICE_MAX
+    await held(world.shop, "bob", seats=["A-1-2"])
+    await world.tick()
+    assert (len(woken), followed.feed.edge) == (turns.SLICE_MAX, 2)
+    async with asyncio.timeout(10):
+        while not followed.round.done:  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(0.01)
+    assert set(woken) == set(watchers)
+    await world.tick()
+    assert followed.feed.edge == 3
+    await world.live.stop()
+
+
+async def test_what_takes_long_is_told_in_smaller_slices(world):
+    """A slice of the clock's seconds: the next is smaller, and the pause after it is longer."""
+
+    class Heavy:
+        def wake(self) -> None:
+            world.seconds.now += turns.SLICE_SECONDS / 4
+            slices[-1] += 1
+
+    slices = [0]
+    them = turns.Turns(world.seconds)
+    begun = them.begin([Heavy() for _ in range(3 * turns.SLICE_MAX)])
+    async with asyncio.timeout(10):
+        while not begun.done:
+            await asyncio.sleep(0)
+            if slices[-1]:
+                slices.append(0)
+    assert slices[0] == turns.SLICE_MAX
+    assert min(each for each in slices if each) <= 5
+    await them.stop()
+
+
+# Frames that are pushed, as to a WebSocket
+
+
+class Line:
+    """A connection that takes a frame when the test says so."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.taken: list[asyncio.Future[None]] = []
+        watcher.subscription.push = self._push
+
+    def _push(self, frame: Frame) -> "asyncio.Future[None]":
+        assert not any(not each.done() for each in self.taken)
+        self.watcher.see(frame)
+        self.taken.append(asyncio.get_running_loop().create_future())
+        return self.taken[-1]
+
+    async def run(self) -> None:
+        try:
+            while (frame := await self.watcher.subscription.next()) is not None:
+                self.watcher.see(frame)
+        finally:
+            self.watcher.subscription.close()
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_pushed_frame_wakes_nobody_and_the_next_waits_until_it_is_taken(world):
+    watcher = await world.watch()
+    line = Line(watcher)
+    task = asyncio.create_task(line.run())
+    async with asyncio.timeout(10):
+        while not watcher.types:  # noqa: ASYNC110 - the snapshot is drawn on a thread
+            await asyncio.sleep(0.001)
+    for number in range(1, 5):
+        await held(world.shop, f"u-{number}", seats=[f"A-1-{number}"])
+        await world.tick()
+        await settle()
+    # The first was pushed; it is not taken, so the others wait, and come as one.
+    assert (watcher.types, watcher.seq) == (["snapshot", "changes"], 2)
+    line.taken[0].set_result(None)
+    await settle()
+    assert (watcher.types, watcher.seq) == (["snapshot", "changes", "changes"], 5)
+    assert len(line.taken) == 1
+    await held(world.shop, "last", seats=["A-2-1"])
+    await world.tick()
+    await settle()
+    assert (len(line.taken), watcher.seq) == (2, 6)
+    assert (watcher.seats, watcher.pools) == await world.map()
+    assert world.live.counts.sent == 4
+    assert world.live.counts.encoded == 4
+    watcher.subscription.end(Ended())
+    line.taken[-1].set_result(None)
+    with pytest.raises(Ended):
+        await task
+
+
+async def test_whoever_does_not_take_what_was_pushed_is_ended_as_slow(world):
+    watcher = await world.watch()
+    line = Line(watcher)
+    task = asyncio.create_task(line.run())
+    async with asyncio.timeout(10):
+        while not watcher.types:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+    for number in (1, 2):
+        await held(world.shop, f"u-{number}", seats=[f"A-1-{number}"])
+        await world.tick()
+        await settle()
+    await world.tick(after=live.STALLED_SECONDS - 1)
+    assert not task.done()
+    await world.tick(after=2)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert isinstance(watcher.subscription.ended, Slow)
+    assert (world.live.subscribers, world.live.counts.dropped) == (0, 1)
+    # It goes on from the number that it has.
+    again = await world.watch(since=watcher.seq)
+    assert span(await again.frame()) == (3, 3)
+
+
+async def test_a_large_frame_may_take_its_time(world):
+    watcher = await world.watch()
+    frame = await watcher.subscription.take()
+    patience = watcher.subscription.patience_seconds
+    assert patience == live.STALLED_SECONDS + len(frame.body) / live.BYTES_PER_SECOND_MIN
+
+
+@pytest.mark.parametrize("when", ["at once", "later"])
+async def test_a_line_that_breaks_ends_its_own_subscription_alone(world, when):
+    broken, whole = await world.watch(), await world.watch()
+    lines = [Line(broken), Line(whole)]
+
+    def fail(frame: Frame) -> "asyncio.Future[None]":
+        if when == "at once":
+            raise OSError("gone")
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        failed.set_exception(OSError("gone"))
+        return failed
+
+    broken.subscription.push = fail
+    tasks = [asyncio.create_task(line.run()) for line in lines]
+    async with asyncio.timeout(10):
+        while not (broken.types and whole.types):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+    for number in (1, 2):
+        await held(world.shop, f"u-{number}", seats=[f"A-1-{number}"])
+        await world.tick()
+        await settle()
+        for taken in lines[1].taken:
+            if not taken.done():
+                taken.set_result(None)
+    with pytest.raises(Ended):
+        await tasks[0]
+    assert whole.seq == 3
+    assert world.live.subscribers == 1
+    whole.subscription.end(Ended())
+    with pytest.raises(Ended):
+        await tasks[1]
+
+
+async def test_snapshots_through_sockets_have_a_limit_and_who_has_the_map_needs_none(
+    world, monkeypatch
+):
+    first = await world.live.subscribe(E1, keeps=True)
+    assert first is not None
+    size = len((await first.take()).body)
+    monkeypatch.setattr(live, "KEPT_BYTES_MAX", size + size // 2)
+    second = await world.live.subscribe(E1, keeps=True)
+    assert second is not None
+    with pytest.raises(Overloaded):
+        await second.take()
+    await held(world.shop, seats=["A-1-1"])
+    await world.tick()
+    with_the_map = await world.live.subscribe(E1, since=1, keeps=True)
+    assert with_the_map is not None
+    assert (await with_the_map.take()).type == "changes"
+    assert (await first.take()).type == "changes"
+    first.close()
+    first.close()
+    assert (await second.take()).type == "snapshot"

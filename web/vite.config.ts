@@ -5,7 +5,7 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
 const OUT = "../src/holdfast/pages/dist";
-const SERVICE = "http://127.0.0.1:8000";
+const SERVICE = process.env.HOLDFAST_URL ?? "http://127.0.0.1:8000";
 
 /** Compressed once, here, as small as can be: the server only picks. */
 function compressed(): Plugin {

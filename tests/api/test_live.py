@@ -21,6 +21,7 @@ from holdfast.api.service import Service
 from holdfast.api.supervisor import listen
 from holdfast.api.worker import SharedSocketServer
 from holdfast.followers import live
+from holdfast.lab.bench.sockets import CLOSE, TEXT, whole_messages
 from holdfast.settings import Settings
 from holdfast.stores.memory import MemoryStore
 from tests.api.conftest import make_event
@@ -503,6 +504,7 @@ async def test_what_a_client_says_is_dropped_until_it_is_too_much(inside):
 async def test_a_client_that_does_not_read_is_cut_off(inside, monkeypatch):
     monkeypatch.setattr(api, "HEARTBEAT_SECONDS", 0.001)  # the server takes some for its own queue
     monkeypatch.setattr(live, "STALLED_SECONDS", 0.5)
+    monkeypatch.setattr(live, "BYTES_PER_SECOND_MIN", 10**9)
     monkeypatch.setattr(live, "TIDY_SECONDS", 0.05)
     await inside.service.shop.add_capacity(E1, {"sections": [{**BIG_HOUSE[0], "id": "big"}]})
     for kind in KINDS:
@@ -512,6 +514,45 @@ async def test_a_client_that_does_not_read_is_cut_off(inside, monkeypatch):
             await inside.subscribers(0)
         finally:
             deaf.close()
+
+
+async def test_a_client_that_was_too_slow_is_told_so_and_goes_on_from_its_number(
+    inside, monkeypatch
+):
+    monkeypatch.setattr(live, "STALLED_SECONDS", 0.3)
+    monkeypatch.setattr(live, "BYTES_PER_SECOND_MIN", 10**9)
+    monkeypatch.setattr(live, "TIDY_SECONDS", 0.05)
+    await inside.service.shop.add_capacity(E1, {"sections": [{**BIG_HOUSE[0], "id": "big"}]})
+    slow = await asyncio.to_thread(deaf_to, inside.client.url, E1, "live")
+    with slow:
+        await inside.subscribers(0)
+        assert inside.service.live.counts.dropped == 1
+        # Now it reads: the frame that it had not taken is whole, and nothing came after it.
+        sent = await asyncio.to_thread(lambda: b"".join(iter(lambda: slow.recv(65_536), b"")))
+    found, rest = whole_messages(sent.partition(b"\r\n\r\n")[2])
+    (_, snapshot), (_, close) = found
+    assert [kind for kind, _ in found] == [TEXT, CLOSE]
+    assert (int.from_bytes(close[:2], "big"), rest) == (1013, b"")
+    assert close[2:].startswith(b"too_slow: ")
+    page = Page()
+    page.see(snapshot.decode())
+    await inside.client.hold(E1, seats=["A-1-1"])
+    async with inside.client.frames("live", E1, since=page.seq) as frames:
+        await read(page, frames, lambda: page.seats["A-1-1"] == "held")
+    assert page.snapshots == 1
+
+
+async def test_a_crowd_too_large_for_its_snapshots_is_asked_to_get_the_map_first(
+    inside, monkeypatch
+):
+    monkeypatch.setattr(live, "KEPT_BYTES_MAX", 0)
+    found = await closed_with(inside.client, f"/v1/events/{E1}/live", **HEADERS)
+    assert found == (1013, "overloaded")
+    page = Page()
+    page.see(json.dumps({"type": "snapshot", **await inside.client.get(f"/v1/events/{E1}/seats")}))
+    await inside.client.hold(E1, seats=["A-1-1"])
+    async with inside.client.frames("live", E1, since=page.seq) as frames:
+        await read(page, frames, lambda: page.seats["A-1-1"] == "held")
 
 
 @pytest.mark.parametrize("inside", [1.0], indirect=True)

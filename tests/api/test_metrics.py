@@ -12,10 +12,12 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast import Holdfast
+from holdfast.api.charts import Charts
 from holdfast.api.metrics import METRICS, Metrics
 from holdfast.api.tallies import FOLDER, Tallies, Tally
 from holdfast.domain.outcomes import Reason, Refused
 from holdfast.followers.crew import Crew
+from holdfast.followers.live import Live
 from tests.api.conftest import make_event
 from tests.api.serving import Served, serving
 
@@ -163,7 +165,8 @@ async def test_a_gate_is_up_or_passed_by():
 async def test_every_metric_is_exported_and_every_reason_from_the_start():
     gated = {"gate": "memory://", "policy": "two-layer"}
     async with Holdfast.open("memory://", broker="memory://", upkeep=True, **gated) as shop:
-        metrics = Metrics(shop, lags=lambda: {"live": 0}, crew=Crew(shop))
+        live = Live(shop, Charts(shop))
+        metrics = Metrics(shop, lags=lambda: {"live": 0}, crew=Crew(shop), live=live)
         metrics.outcome(Refused(Reason.SOLD_OUT))
         metrics.answered("GET /", 200, 0.001)
         seen = Scrape((await metrics.export()).decode())

@@ -56,3 +56,7 @@ def states(served: Served, event: str) -> dict[str, str]:
 
 def seq(served: Served, event: str) -> str:
     return str(served.call("GET", f"/v1/events/{event}").json()["seq"])
+
+
+def held(served: Served, event: str) -> set[str]:
+    return {seat for seat, state in states(served, event).items() if state == "held"}

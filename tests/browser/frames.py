@@ -17,9 +17,14 @@ class Frames:
         self.all: list[dict[str, Any]] = []
 
     @classmethod
-    def of_stream(cls, request: bytes, answer: bytes) -> "Frames":
-        """Those that came as server-sent events, read off the line."""
-        head, _, body = answer.partition(b"\r\n\r\n")
+    def of_stream(cls, asked: bytes, answered: bytes) -> "Frames | None":
+        """Those that came as server-sent events, read off a connection; None if it had no stream.
+        Nothing follows a stream, so it is the last that the connection was used for."""
+        start = answered.rfind(b"HTTP/1.1 200")
+        head, _, body = answered[start:].partition(b"\r\n\r\n")
+        if b"text/event-stream" not in head.lower():
+            return None
+        request = asked[asked.rindex(b"GET ") :]
         frames = cls(request.split()[1].decode())
         if last := re.search(rb"last-event-id: *(\d+)", request, re.IGNORECASE):
             frames.since = int(last[1])

@@ -24,8 +24,8 @@ class Line:
         self.port = 0
         self.refused = 0
         """WebSockets that were not let through."""
-        self.streams: list[tuple[bytes, bytearray]] = []
-        """Of each stream of server-sent events, how it was asked for and what it brought."""
+        self.carried: list[tuple[bytearray, bytearray]] = []
+        """What went there and what came back, connection by connection."""
 
     @property
     def url(self) -> str:
@@ -70,10 +70,9 @@ class Line:
         self._open.add(there)
         try:
             there.write(head)
-            noted = bytearray()
-            if b"text/event-stream" in head:
-                self.streams.append((head, noted))
-            await asyncio.gather(_pour(near, there, bytearray()), _pour(far, back, noted))
+            asked, answered = bytearray(head), bytearray()
+            self.carried.append((asked, answered))
+            await asyncio.gather(_pour(near, there, asked), _pour(far, back, answered))
         finally:
             self._open.discard(there)
             there.close()

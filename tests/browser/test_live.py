@@ -14,15 +14,15 @@ CUT = (
 """What a browser says of a line that was cut. Nothing else may be said then."""
 
 
-@pytest.mark.parametrize("transport", ["websocket", "sse"])
+@pytest.mark.parametrize("transport", ["websocket", "stream"])
 async def test_after_a_lost_connection_no_number_is_missing(site, visit, transport):
     event = make_event(site)
     async with line_to(site.url, sockets=transport == "websocket") as line:
         async with visit(line.url) as visitor:
-            if transport == "sse":
+            if transport == "stream":
                 visitor.expect(r"WebSocket connection to .* failed")
             page = await visitor.open(f"/e/{event}")
-            live = page.locator("[data-connection]")
+            live = page.get_by_test_id("map")
             await expect(live).to_have_attribute("data-connection", "live")
             await expect(live).to_have_attribute("data-transport", transport)
             given_back = hold(site, event, "A-1-1", "A-1-2")
@@ -42,10 +42,10 @@ async def test_after_a_lost_connection_no_number_is_missing(site, visit, transpo
             await expect(live).to_have_attribute("data-seq", seq(site, event))
             await expect(page.get_by_text("Reconnecting")).to_have_count(0)
             connections: list[Frames] = [each for each in visitor.frames if each.all]
-        if transport == "sse":
+        if transport == "stream":
             assert line.refused
-            connections = [Frames.of_stream(head, bytes(body)) for head, body in line.streams]
-            connections = [each for each in connections if each.all]
+            found = [Frames.of_stream(*map(bytes, each)) for each in line.carried]
+            connections = [each for each in found if each and each.all]
     first, told = numbers(connections)
     assert len(connections) == 2
     assert connections[1].since is not None, "it went on where it was, and did not begin anew"

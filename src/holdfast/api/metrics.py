@@ -40,6 +40,7 @@ from holdfast.domain.outcomes import (
 )
 from holdfast.engine import Holdfast
 from holdfast.followers.crew import Crew
+from holdfast.followers.live import Live
 from holdfast.tasks import end_task
 
 WRITE_SECONDS = 1.0
@@ -70,6 +71,10 @@ DELIVERIES = "holdfast_webhook_deliveries_total"
 FAILING = "holdfast_webhooks_failing"
 DISABLED = "holdfast_webhooks_disabled"
 IDLE = "holdfast_idle_cursors"
+WATCHERS = "holdfast_live_watchers"
+FRAMES_ENCODED = "holdfast_live_frames_encoded_total"
+FRAMES_SENT = "holdfast_live_frames_sent_total"
+WATCHERS_DROPPED = "holdfast_live_dropped_total"
 
 log = logging.getLogger("holdfast.metrics")
 
@@ -117,6 +122,10 @@ METRICS: dict[str, Counter | Histogram | Gauge] = {
     FAILING: Gauge("Webhooks that have failed since their last success.", max),
     DISABLED: Gauge("Webhooks that were disabled because they failed too long.", max),
     IDLE: Gauge("Cursors that have stood still too long: facts are kept for them no longer."),
+    WATCHERS: Gauge("Those who watch a live map."),
+    FRAMES_ENCODED: Counter("Frames of live maps that were made."),
+    FRAMES_SENT: Counter("Frames of live maps that were sent, the same one to all who need it."),
+    WATCHERS_DROPPED: Counter("Those who watched a live map and were too slow."),
 }
 
 
@@ -157,11 +166,13 @@ class Metrics:
         in_hand: Callable[[], int] = int,
         lags: Callable[[], Mapping[str, int]] = dict,
         crew: Crew | None = None,
+        live: Live | None = None,
     ) -> None:
         self._shop = shop
         self._in_hand = in_hand
         self._lags = lags
         self._crew = crew
+        self._live = live
         self._routes: dict[str, Answered] = {}
         kinds = (Placed, Extended, Released, Paying, Confirmed, Cancelled)
         self._outcomes: dict[type[Outcome] | Reason, int] = dict.fromkeys((*kinds, *Reason), 0)
@@ -259,6 +270,11 @@ class Metrics:
             yield (GATE_PASSED_BY, ()), [keeper.passed_by]
         if self._crew is not None:
             yield from _counted_by(self._crew)
+        if self._live is not None:
+            counts = self._live.counts
+            yield (FRAMES_ENCODED, ()), [counts.encoded]
+            yield (FRAMES_SENT, ()), [counts.sent]
+            yield (WATCHERS_DROPPED, ()), [counts.dropped]
 
     def _standing(self) -> Iterator[tuple[Key, float]]:
         waiting = self._shop.waiting()
@@ -271,6 +287,8 @@ class Metrics:
             yield (LAG, (follower,)), facts
         if self._crew is not None:
             yield from _standing_by(self._crew)
+        if self._live is not None:
+            yield (WATCHERS, ()), self._live.subscribers
 
 
 def _counted_by(crew: Crew) -> Iterator[tuple[Key, list[float]]]:

@@ -37,12 +37,12 @@ class Service:
         self.keys = Keys(shop.store)
         self.crew = Crew(shop, working=upkeep)
         self.projections = self.crew.projections
-        self.metrics = Metrics(shop, lambda: self.in_hand, self.lags, self.crew)
+        self.charts = Charts(shop)
+        self.live = Live(shop, self.charts)
+        self.metrics = Metrics(shop, lambda: self.in_hand, self.lags, self.crew, self.live)
         self.traces = make_traces(os.environ)
         shop.batched = self._batched
         self.limits = Limits(self.settings, shop.gate)
-        self.charts = Charts(shop)
-        self.live = Live(shop, self.charts)
         self.site = Site()
         self.pages_key: str | None = None
         """The public key that the pages call with, revoked or not; None without pages."""

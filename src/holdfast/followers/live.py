@@ -132,10 +132,13 @@ class Subscription:
             self.idle_since = self._live.clock()
 
     async def _settle(self) -> None:
-        """Waits until what was pushed last is taken. Raises what came of it."""
+        """Waits until what was pushed last is taken."""
         if self._pushed is not None:
             self.idle_since = self._sent
-            await self._pushed
+            try:
+                await self._pushed
+            except Exception as trouble:  # whatever it is, the other side is gone
+                raise Ended from trouble
             self._pushed, self.idle_since = None, None
             self._check()
 
@@ -180,8 +183,12 @@ class Subscription:
         if due > 0:
             asyncio.get_running_loop().call_later(due, self.wake)
             return True
+        try:
+            self._pushed = self.push(frame)
+        except Exception:  # as above: the rest of the crowd is to be told
+            self._ended = Ended()
+            return False
         self._told(self._epoch, frame)
-        self._pushed = self.push(frame)
         return True
 
     def _keep(self, bytes: int) -> None:

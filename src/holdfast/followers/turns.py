@@ -77,18 +77,22 @@ class Turns:
             self._task = None
 
     async def _run(self) -> None:
-        while self._rounds:
-            began = self._clock()
-            turn = self._rounds.popleft()
-            told = turn.tell(self._slice)
-            if not turn.done:
-                self._rounds.append(turn)
-            await asyncio.sleep(0)  # those who were woken write now
-            took = self._clock() - began
-            if took > SLICE_SECONDS:
-                self._slice = max(1, self._slice // 2)
-            else:
-                self._slice = min(SLICE_MAX, self._slice + 2)
-            pause = max(REST * took, told / LISTENERS_PER_SECOND_MAX - took)
-            await asyncio.sleep(min(pause, PAUSE_SECONDS_MAX))
-        self._task = None
+        try:
+            while self._rounds:
+                await self._turn(self._rounds.popleft())
+        finally:
+            self._task = None
+
+    async def _turn(self, turn: Round) -> None:
+        began = self._clock()
+        told = turn.tell(self._slice)
+        if not turn.done:
+            self._rounds.append(turn)
+        await asyncio.sleep(0)  # those who were woken write now
+        took = self._clock() - began
+        if took > SLICE_SECONDS:
+            self._slice = max(1, self._slice // 2)
+        else:
+            self._slice = min(SLICE_MAX, self._slice + 2)
+        pause = max(REST * took, told / LISTENERS_PER_SECOND_MAX - took)
+        await asyncio.sleep(min(pause, PAUSE_SECONDS_MAX))

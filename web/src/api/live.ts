@@ -186,7 +186,9 @@ export class LiveMap {
   }
 
   private readonly received = (text: string) => {
+    const began = performance.now();
     const frame = JSON.parse(text) as Frame;
+    if (frame.type === "snapshot") performance.mark("map:received", { startTime: began });
     if (!this.joiner.take(frame)) {
       // A number is missing. What we have is right up to the last one: ask for what follows it,
       // and if that does not join either, for everything.

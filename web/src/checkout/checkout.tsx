@@ -120,11 +120,7 @@ function Holding(props: CheckoutProps & { phase: Phase & { name: "holding" } }) 
         <Button kind="quiet" busy={desk.busy === "release"} onClick={() => void change()}>
           {t.checkout.change}
         </Button>
-        <Button
-          kind="quiet"
-          busy={desk.busy === "release"}
-          onClick={() => void release()}
-        >
+        <Button kind="quiet" busy={desk.busy === "release"} onClick={() => void release()}>
           {t.checkout.release}
         </Button>
       </div>
@@ -241,10 +237,10 @@ function Over(props: CheckoutProps & { end: End; units: Units }) {
           {seats > 0 && (lost || free > 0) && (
             <p class="soft">
               {free === seats
-                ? t.checkout.stillFree
+                ? t.checkout.stillFree(seats)
                 : free
                   ? t.checkout.someFree(free, seats)
-                  : t.checkout.noneFree}
+                  : t.checkout.noneFree(seats)}
             </p>
           )}
         </>
@@ -257,7 +253,7 @@ function Over(props: CheckoutProps & { end: End; units: Units }) {
             </Button>
           ) : (
             <Button kind="primary" busy={desk.busy === "place"} onClick={() => onAgain(units)}>
-              {t.checkout.holdAgain}
+              {t.checkout.holdAgain(unitsIn(units))}
             </Button>
           ))}
         <Button onClick={desk.again}>{t.checkout.back}</Button>
@@ -265,6 +261,9 @@ function Over(props: CheckoutProps & { end: End; units: Units }) {
     </div>
   );
 }
+
+const unitsIn = ({ seats, pools }: Units): number =>
+  Object.values(pools).reduce((sum, each) => sum + each, seats.length);
 
 /** The service's details begin small and end without a stop. */
 function sentence(detail: string): string {

@@ -52,15 +52,13 @@ export function Payment({ hold, payments, onPay }: PaymentProps) {
         </>
       )}
       {!free && hold.seats.length > 0 && (
-        <CheckField
-          label={t.checkout.otherSeats}
-          checked={otherSeats}
-          onInput={setOtherSeats}
-        />
+        <CheckField label={t.checkout.otherSeats} checked={otherSeats} onInput={setOtherSeats} />
       )}
-      <Button type="submit" kind="primary">
-        {free ? t.checkout.get : t.checkout.pay(price(hold.amount, hold.currency))}
-      </Button>
+      <div class="payment-end">
+        <Button type="submit" kind="primary">
+          {free ? t.checkout.get : t.checkout.pay(price(hold.amount, hold.currency))}
+        </Button>
+      </div>
     </form>
   );
 }

@@ -18,7 +18,9 @@ export interface TimerProps {
 /** The time alone, for where there is no room for more. */
 export function Countdown({ deadline }: { deadline: Deadline }) {
   const left = useSecondsLeft(deadline, () => undefined);
-  return <strong class={`numbers ${warningAt(left) === null ? "" : "soon"}`}>{countdown(left)}</strong>;
+  return (
+    <strong class={`numbers ${warningAt(left) === null ? "" : "soon"}`}>{countdown(left)}</strong>
+  );
 }
 
 export function Timer({ deadline, ofSeconds, extendable, onZero }: TimerProps) {
@@ -35,11 +37,7 @@ export function Timer({ deadline, ofSeconds, extendable, onZero }: TimerProps) {
           {countdown(left)}
         </span>
         <span>
-          {left === 0
-            ? t.checkout.checking
-            : deadline.hard
-              ? t.checkout.leftHard
-              : t.checkout.left}
+          {left === 0 ? t.checkout.checking : deadline.hard ? t.checkout.leftHard : t.checkout.left}
         </span>
       </div>
       <div class="timer-bar" aria-hidden="true">

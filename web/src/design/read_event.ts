@@ -68,8 +68,7 @@ export function readEvent(raw: unknown): Draft {
     maxPerBuyer: `${nullable(body, "max_per_buyer", whole) ?? ""}`,
     state: optional(body, "state", oneOf("on_sale", "paused", "closed")) ?? "on_sale",
     ranking: optional(body, "ranking", oneOf("rows", "centre", "rank")) ?? "rows",
-    latePayment:
-      optional(body, "late_payment", oneOf("settle", "same_units", "void")) ?? "settle",
+    latePayment: optional(body, "late_payment", oneOf("settle", "same_units", "void")) ?? "settle",
     policy: nullable(body, "policy", oneOf("authority", "two-layer", "gate")) ?? "",
     gate: optional(body, "gate", flag) ?? true,
     flashSale: optional(body, "flash_sale", flag) ?? false,

@@ -27,7 +27,9 @@ const RADIANS = Math.PI / 180;
 /** Whole turns and quarters come out exactly. */
 function sinCos(degrees: number): [number, number] {
   const a = degrees * RADIANS;
-  return degrees % 90 === 0 ? [Math.round(Math.sin(a)), Math.round(Math.cos(a))] : [Math.sin(a), Math.cos(a)];
+  return degrees % 90 === 0
+    ? [Math.round(Math.sin(a)), Math.round(Math.cos(a))]
+    : [Math.sin(a), Math.cos(a)];
 }
 
 const grids = new WeakMap<Grid, Shape & { given: number }>();

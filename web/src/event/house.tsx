@@ -1,12 +1,14 @@
 /** Map or list on one side, basket and checkout on the other; on a phone the basket is a sheet. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Deployment, EventView } from "../api/types";
 import { Checkout } from "../checkout/checkout";
 import type { Phase } from "../checkout/phases";
 import { type Desk, useHold } from "../checkout/use_hold";
 import { StateBadge } from "../events/state_badge";
 import { number } from "../format";
+import { ConnectionPill } from "../map/connection";
+import type { Plan } from "../map/layout";
 import { Legend } from "../map/legend";
 import type { SeatViewProps } from "../map/props";
 import { SeatList } from "../map/seat_list";
@@ -90,10 +92,10 @@ export function House({ event, deployment, onStale }: HouseProps) {
             <h1>{event.name}</h1>
             <StateBadge event={event} />
             <p class="soft numbers">
-              {t.event.left(number(event.available), number(event.capacity))}
+              {t.event.left(number(plan ? freeOf(plan) : event.available), number(event.capacity))}
             </p>
           </div>
-          <Connection state={live.connection} />
+          <ConnectionPill connection={live.connection} transport={live.transport} />
           {plan && plan.count > 0 && <Views view={view} onView={setView} />}
         </header>
         {!selling && (
@@ -118,7 +120,13 @@ export function House({ event, deployment, onStale }: HouseProps) {
           )}
         </div>
         {plan && view === "map" && (
-          <Legend plan={plan} version={version} currency={event.currency} />
+          <Legend
+            plan={plan}
+            version={version}
+            currency={event.currency}
+            lost={lost}
+            suggested={suggested}
+          />
         )}
       </div>
       <Sheet
@@ -183,8 +191,9 @@ export function House({ event, deployment, onStale }: HouseProps) {
           describe={describe}
           payments={deployment.payments}
           freeOf={(seats) =>
-            seats.filter((seat) => plan && plan.indexOf(seat) >= 0 && plan.isFree(plan.indexOf(seat)))
-              .length
+            seats.filter(
+              (seat) => plan && plan.indexOf(seat) >= 0 && plan.isFree(plan.indexOf(seat)),
+            ).length
           }
           onChange={(units) => picking.resume(units, false)}
           onReleased={() => toast(t.checkout.released)}
@@ -203,6 +212,14 @@ export function House({ event, deployment, onStale }: HouseProps) {
       </p>
     </section>
   );
+}
+
+/** As live as the map is; what is known of the event is asked for now and then only. */
+function freeOf({ sections, pools }: Plan): number {
+  let free = 0;
+  for (const section of sections) free += section.free;
+  for (const pool of pools) free += pool.available;
+  return free;
 }
 
 function mySeats({ phase, orders }: Desk): Set<string> {
@@ -233,22 +250,6 @@ function summaryOf(phase: Phase): string {
     default:
       return "";
   }
-}
-
-function Connection({ state }: { state: keyof typeof t.map.connection }) {
-  // Said aloud only when it is lost and when it is back, not at the start.
-  const lost = useRef(false);
-  if (state === "reconnecting" || state === "gone") lost.current = true;
-  return (
-    <p
-      class={`connection ${state}`}
-      role={lost.current ? "status" : undefined}
-      data-testid="connection"
-    >
-      <span class="connection-dot" aria-hidden="true" />
-      {t.map.connection[state]}
-    </p>
-  );
 }
 
 function Views(props: { view: "map" | "list"; onView: (view: "map" | "list") => void }) {

@@ -39,20 +39,20 @@ export function Picker(props: PickerProps) {
   const units = unitsOf(selection);
   const room = Math.max(0, cap - owned);
   const lines = linesOf({ seats: selection.seats, pools: {} }, describe);
-  const t1 = t.event.pick;
+  const words = t.event.pick;
   return (
     <div class="picker">
       <div class="picker-head">
-        <PhaseTitle focus={props.focus}>{t1.title}</PhaseTitle>
+        <PhaseTitle focus={props.focus}>{words.title}</PhaseTitle>
         {units > 0 && (
           <Button kind="quiet" onClick={props.onClear}>
-            {t1.clear}
+            {words.clear}
           </Button>
         )}
       </div>
       <p class="hint">
-        {!units && `${plan.count ? t1.empty : t1.emptyPools} `}
-        {owned ? t1.mostLeft(room, owned) : t1.most(cap)}
+        {!units && `${plan.count ? words.empty : words.emptyPools} `}
+        {owned ? words.mostLeft(room, owned) : words.most(cap)}
       </p>
       {lines.length > 0 && (
         <UnitLines
@@ -62,7 +62,7 @@ export function Picker(props: PickerProps) {
             <button
               type="button"
               class="icon-button"
-              aria-label={t1.remove(line.words.text)}
+              aria-label={words.remove(line.words.text)}
               onClick={() => props.onSeat(line.key.slice("seat ".length))}
             >
               ×
@@ -73,17 +73,19 @@ export function Picker(props: PickerProps) {
       {plan.pools.length > 0 && <Pools {...props} room={room} units={units} />}
       {plan.count > 0 && <Best {...props} room={room} units={units} />}
       <div class="picker-end">
-        <p class="total">
-          <span>{t1.total}</span>
-          <strong class="numbers">{costWords(cost, event.currency)}</strong>
-        </p>
+        {units > 0 && (
+          <p class="total">
+            <span>{words.total}</span>
+            <strong class="numbers">{costWords(cost, event.currency)}</strong>
+          </p>
+        )}
         <Button
           kind="primary"
           disabled={!selling || units === 0}
           busy={props.busy}
           onClick={props.onHold}
         >
-          {units ? t1.holdUnits(units) : t1.hold}
+          {units ? words.holdUnits(units) : words.hold}
         </Button>
         <p class="hint">{forHowLong(event.hold_seconds)}</p>
       </div>
@@ -93,15 +95,13 @@ export function Picker(props: PickerProps) {
 }
 
 export function costWords({ least, most }: Estimate, currency: string): string {
-  if (least === most) return most === 0 ? money(0, currency) : price(most, currency);
+  if (least === most) return price(most, currency);
   return t.event.pick.about(money(least, currency), money(most, currency));
 }
 
 function forHowLong(seconds: number): string {
   const words = t.event.pick;
-  return seconds % 60 === 0
-    ? words.allOrNothing(seconds / 60)
-    : words.allOrNothingSeconds(seconds);
+  return seconds % 60 === 0 ? words.allOrNothing(seconds / 60) : words.allOrNothingSeconds(seconds);
 }
 
 type PartProps = PickerProps & { room: number; units: number };

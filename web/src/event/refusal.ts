@@ -1,6 +1,6 @@
 /** A hold that was not given: why, in one sentence, and the ways on from there. */
 
-import { Problem } from "../api/http";
+import type { Problem } from "../api/http";
 import { t } from "../strings";
 import type { Selection } from "./selection";
 import { count } from "./selection";
@@ -59,6 +59,8 @@ export function refusalOf(problem: Problem, online = true): Refusal {
 /** Seats went while they were being chosen. `before`: what was lost just now, and is still shown. */
 export function overtaken(seats: readonly string[], before: Refusal | null): Refusal {
   const lost = before?.reason === "overtaken" || before?.reason === "taken" ? before.seats : [];
+  // The service may have said so at the same moment: then that is the story.
+  if (before && seats.every((seat) => lost.includes(seat))) return before;
   return {
     reason: "overtaken",
     status: 0,
@@ -83,7 +85,8 @@ export function explain(no: Refusal, { selection, owned, ...names }: Circumstanc
   const said = t.event.refused;
   const pool = no.pools[0];
   const { best } = selection;
-  const narrowed = best.quantity > 0 && (best.tier !== "" || best.section !== "" || best.accessible);
+  const narrowed =
+    best.quantity > 0 && (best.tier !== "" || best.section !== "" || best.accessible);
   switch (no.reason) {
     case "taken":
       return { text: said.taken(no.seats.map(names.nameOfSeat)), ways: ["instead"] };
@@ -107,7 +110,10 @@ export function explain(no: Refusal, { selection, owned, ...names }: Circumstanc
       return { text, ways };
     }
     case "not_together":
-      return { text: said.notTogether(best.quantity), ways: narrowed ? ["apart", "anywhere"] : ["apart"] };
+      return {
+        text: said.notTogether(best.quantity),
+        ways: narrowed ? ["apart", "anywhere"] : ["apart"],
+      };
     case "buyer_cap": {
       const cap = no.cap ?? 0;
       return { text: said.cap(cap, owned), ways: cap > owned ? ["fewer"] : [] };

@@ -48,7 +48,7 @@ export function Sheet(props: SheetProps) {
     );
   }
   return (
-    <aside class={`sheet narrow ${open ? "open" : ""}`} aria-label={t.event.panel}>
+    <aside class={`sheet narrow ${urgent && open ? "urgent" : ""}`} aria-label={t.event.panel}>
       <div class="sheet-bar">
         <button
           type="button"
@@ -61,10 +61,10 @@ export function Sheet(props: SheetProps) {
             <path d={open ? "m6 9 6 6 6-6" : "m6 15 6-6 6 6"} />
           </svg>
           <span>
-            {deadline && <Countdown deadline={deadline} />}
-            {props.summary}
+            {!open && deadline && <Countdown deadline={deadline} />}
+            {open ? t.event.sheetClose : props.summary}
           </span>
-          <span class="visually-hidden">{open ? t.event.sheetClose : t.event.sheetOpen}</span>
+          {!open && <span class="visually-hidden">{t.event.sheetOpen}</span>}
         </button>
         {!open && action !== undefined && (
           <Button kind="primary" busy={props.busy} onClick={() => props.onAction?.()}>

@@ -58,6 +58,8 @@ export function usePicking(
   const owned = desk.orders.reduce((sum, { seats, pools }) => sum + seats.length + count(pools), 0);
   const room = Math.max(0, cap - owned);
   const picking = desk.phase.name === "picking";
+  /** Given back just now to be chosen again: the map calls them held until it hears of it. */
+  const returning = useRef(new Set<string>());
 
   const ask = async (wanted: Selection) => {
     if (!unitsOf(wanted)) return;
@@ -74,7 +76,9 @@ export function usePicking(
     if (!plan || !picking || desk.busy === "place") return;
     const gone = selection.seats.filter((seat) => {
       const index = plan.indexOf(seat);
-      return index >= 0 && !plan.isFree(index);
+      if (index < 0) return false;
+      if (plan.isFree(index)) returning.current.delete(seat);
+      return !plan.isFree(index) && !returning.current.has(seat);
     });
     if (!gone.length) return;
     step({ type: "drop", seats: gone });
@@ -148,6 +152,7 @@ export function usePicking(
     resume(units, atOnce) {
       const again: Selection = { seats: units.seats, pools: units.pools, best: NO_BEST };
       setNo(null);
+      returning.current = new Set(atOnce ? [] : units.seats);
       step({ type: "set", selection: again });
       if (atOnce) void ask(again);
     },

@@ -71,7 +71,10 @@ export default function EventsPage(_: PageProps) {
 /** The shape of what is to come, so that nothing jumps. */
 function Waiting() {
   return (
-    <div class="cards event-cards" aria-busy="true" aria-label={t.common.loading}>
+    <div class="cards event-cards">
+      <p class="visually-hidden" role="status">
+        {t.common.loading}
+      </p>
       {[0, 1, 2].map((each) => (
         <div key={each} class="card event-card ghost" />
       ))}

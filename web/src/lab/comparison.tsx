@@ -7,7 +7,7 @@ import { span, verdict } from "./figures";
 import { Latencies } from "./latencies";
 import { Figure, headline, Sign } from "./outcome";
 import type { Offer, Result, Run } from "./runs";
-import { crowdOf, mannerOf, nameOf } from "./words";
+import { crowdOf, mannerOf, nameOf, wait } from "./words";
 
 export interface ComparisonProps {
   runs: Run[];
@@ -33,7 +33,7 @@ export function Comparison({ runs, offers, onClear }: ComparisonProps) {
           return (
             <article key={run.id}>
               <h3>{nameOf(run.strategy, offers)}</h3>
-              <p class="soft numbers">
+              <p class="soft numbers compared-crowd">
                 {[crowdOf(run), mannerOf(run)].filter(Boolean).join(" · ")}
               </p>
               <p class={`verdict-line ${kind} numbers`}>
@@ -43,8 +43,8 @@ export function Comparison({ runs, offers, onClear }: ComparisonProps) {
               <dl class="figures small">
                 <Figure name={t.lab.figures.rate} value={number(Math.round(result.rate))} />
                 <Figure name={t.lab.figures.elapsed} value={milliseconds(result.elapsed_ms)} />
-                <Figure name={t.lab.figures.p50} value={milliseconds(result.p50_ms)} />
-                <Figure name={t.lab.figures.p99} value={milliseconds(result.p99_ms)} />
+                <Figure name={t.lab.figures.p50} value={wait(result.p50_ms)} />
+                <Figure name={t.lab.figures.p99} value={wait(result.p99_ms)} />
                 <Figure name={t.lab.columns.reached} value={number(result.reached_authority)} />
                 <Figure name={t.lab.figures.rejected} value={number(result.rejected)} />
               </dl>

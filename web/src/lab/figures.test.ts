@@ -1,5 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { bars, compared, faultsOf, loads, placeOf, same, span, ticks, tidied, verdict } from "./figures";
+import {
+  bars,
+  compared,
+  faultsOf,
+  loads,
+  placeOf,
+  same,
+  span,
+  ticks,
+  tidied,
+  verdict,
+} from "./figures";
 import type { Asked, Result, Run } from "./runs";
 
 const asked: Asked = {
@@ -55,6 +66,7 @@ describe("the histogram", () => {
   it("writes powers of ten under its axis, and more where few are in sight", () => {
     expect(ticks({ from: -1, to: 2 })).toEqual([0.1, 1, 10, 100]);
     expect(ticks({ from: 0.8, to: 2.1 })).toEqual([10, 30, 100]);
+    expect(ticks({ from: -2, to: 3 }, 4)).toEqual([0.01, 1, 100]);
   });
 });
 

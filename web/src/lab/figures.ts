@@ -48,8 +48,8 @@ export function bars(histogram: Bucket[], across: Span): Bar[] {
   }));
 }
 
-/** Times to write under the axis: powers of ten, and where few of these are in sight, more. */
-export function ticks(across: Span): number[] {
+/** Times to write under the axis, `most` at most: powers of ten, and where few are in sight, more. */
+export function ticks(across: Span, most = 7): number[] {
   const between = (steps: number[]): number[] => {
     const found: number[] = [];
     for (let power = Math.floor(across.from); power <= Math.ceil(across.to); power += 1) {
@@ -61,7 +61,9 @@ export function ticks(across: Span): number[] {
     return found;
   };
   const tens = between([1]);
-  return tens.length >= 3 ? tens : between([1, 3]);
+  const found = tens.length >= 3 ? tens : between([1, 3]);
+  const step = Math.ceil(found.length / most);
+  return found.filter((_, nth) => nth % step === 0);
 }
 
 const rounded = (step: number, power: number) => Number((step * 10 ** power).toPrecision(1));

@@ -37,7 +37,11 @@ export function LabForm({ deployment, lab }: { deployment: Deployment; lab: Lab 
   const ours = asked.strategy === "holdfast";
   const busy = lab.running || lab.starting;
   const submit = () => {
-    if (!faults.buyers && !faults.seats && !busy) lab.start(tidied(asked));
+    if (faults.buyers || faults.seats || busy) return;
+    lab.start(tidied(asked));
+    // On a phone it is below the form.
+    const outcome = document.querySelector(".outcome");
+    if (matchMedia("(max-width: 959px)").matches) outcome?.scrollIntoView({ behavior: "smooth" });
   };
   return (
     <form
@@ -52,14 +56,24 @@ export function LabForm({ deployment, lab }: { deployment: Deployment; lab: Lab 
       <h2 id="lab-stampede">{t.lab.stampede}</h2>
       <Presets asked={asked} onPick={setAsked} ways={lab.ways} />
       <Strategy asked={asked} offers={lab.strategies} onPick={(strategy) => change({ strategy })} />
-      <NumberField
-        label={t.lab.buyers}
-        value={asked.buyers}
-        min={1}
-        max={BUYERS_MAX}
-        fault={faults.buyers ? t.lab.buyersFault : null}
-        onInput={(buyers) => change({ buyers })}
-      />
+      <div class="pair">
+        <NumberField
+          label={t.lab.buyers}
+          value={asked.buyers}
+          min={1}
+          max={BUYERS_MAX}
+          fault={faults.buyers ? t.lab.buyersFault : null}
+          onInput={(buyers) => change({ buyers })}
+        />
+        <NumberField
+          label={t.lab.count}
+          value={asked.seats}
+          min={1}
+          max={SEATS_MAX}
+          fault={faults.seats ? t.lab.countFault : null}
+          onInput={(seats) => change({ seats })}
+        />
+      </div>
       <Choices
         legend={t.lab.units}
         name="units"
@@ -70,14 +84,6 @@ export function LabForm({ deployment, lab }: { deployment: Deployment; lab: Lab 
         ]}
         hint={asked.stock ? t.lab.stockHint : t.lab.seatsHint}
         onPick={(value) => change({ stock: value === "stock" })}
-      />
-      <NumberField
-        label={t.lab.count}
-        value={asked.seats}
-        min={1}
-        max={SEATS_MAX}
-        fault={faults.seats ? t.lab.countFault : null}
-        onInput={(seats) => change({ seats })}
       />
       {ours && <Manner asked={asked} deployment={deployment} lab={lab} onChange={change} />}
       <Button type="submit" kind="primary" busy={busy} testid="lab-start">
@@ -92,7 +98,7 @@ function Presets(props: { asked: Asked; ways: Offer[]; onPick: (asked: Asked) =>
   return (
     <fieldset class="presets">
       <legend>{t.lab.presets}</legend>
-      <div class="row">
+      <div class="chips">
         {PRESETS.filter(([name]) => name !== "http" || http?.available !== false).map(
           ([name, preset]) => (
             <button
@@ -113,9 +119,7 @@ function Presets(props: { asked: Asked; ways: Offer[]; onPick: (asked: Asked) =>
 
 function Strategy(props: { asked: Asked; offers: Offer[]; onPick: (strategy: string) => void }) {
   const { asked, offers } = props;
-  const known = offers.length
-    ? offers
-    : [{ id: asked.strategy, available: true } as Offer]; // they are not here yet
+  const known = offers.length ? offers : [{ id: asked.strategy, available: true } as Offer]; // they are not here yet
   const missing = offers.filter((offer) => !offer.available);
   return (
     <>
@@ -170,7 +174,7 @@ function Manner(props: {
           { value: "engine", label: t.lab.overChoice.engine },
           { value: "http", label: t.lab.overChoice.http, disabled: http?.available === false },
         ]}
-        hint={http?.why_not ?? undefined}
+        hint={http?.why_not ?? t.lab.overHint[asked.over]}
         onPick={(over) => onChange({ over: over as Over })}
       />
       {deployment.gate && (

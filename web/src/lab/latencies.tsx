@@ -4,6 +4,7 @@ import { milliseconds, number } from "../format";
 import { t } from "../strings";
 import { bars, placeOf, type Span, span, ticks } from "./figures";
 import type { Result } from "./runs";
+import { wait } from "./words";
 
 export interface LatenciesProps {
   result: Result;
@@ -15,10 +16,16 @@ export interface LatenciesProps {
 export function Latencies({ result, across, small = false }: LatenciesProps) {
   const shown = across ?? span([result.histogram]);
   if (!shown) return null;
-  const about = t.lab.latencyAbout(milliseconds(result.p50_ms), milliseconds(result.p99_ms));
+  const about = t.lab.latencyAbout(wait(result.p50_ms), wait(result.p99_ms));
   return (
     <figure class={small ? "latencies small" : "latencies"}>
-      <figcaption>{t.lab.latency}</figcaption>
+      <figcaption>
+        <span>{t.lab.latency}</span>
+        <span class="marks numbers">
+          <span class="p50">{t.lab.p50(wait(result.p50_ms))}</span>
+          <span class="p99">{t.lab.p99(wait(result.p99_ms))}</span>
+        </span>
+      </figcaption>
       <div class="plot" role="img" aria-label={about}>
         {bars(result.histogram, shown).map((bar) => (
           <span
@@ -32,14 +39,12 @@ export function Latencies({ result, across, small = false }: LatenciesProps) {
             }}
           />
         ))}
-        <Mark name={t.lab.p50} ms={result.p50_ms} across={shown} kind="p50" />
-        <Mark name={t.lab.p99} ms={result.p99_ms} across={shown} kind="p99" />
+        <span class="mark-line p50" style={{ left: `${100 * placeOf(result.p50_ms, shown)}%` }} />
+        <span class="mark-line p99" style={{ left: `${100 * placeOf(result.p99_ms, shown)}%` }} />
       </div>
-      <div class="axis" aria-hidden="true">
-        {ticks(shown).map((ms) => (
-          <span key={ms} style={{ left: `${100 * placeOf(ms, shown)}%` }}>
-            {milliseconds(ms)}
-          </span>
+      <div class="axis numbers" aria-hidden="true">
+        {ticks(shown, small ? 4 : 5).map((ms) => (
+          <Tick key={ms} ms={ms} place={placeOf(ms, shown)} />
         ))}
       </div>
       <table class="visually-hidden">
@@ -63,14 +68,12 @@ export function Latencies({ result, across, small = false }: LatenciesProps) {
   );
 }
 
-function Mark(props: { name: string; ms: number; across: Span; kind: "p50" | "p99" }) {
-  const place = placeOf(props.ms, props.across);
-  const side = place > 0.6 ? "before" : "after";
+/** Under its place, but never beyond the ends of the axis. */
+function Tick({ ms, place }: { ms: number; place: number }) {
+  const shift = place < 0.06 ? 0 : place > 0.94 ? -100 : -50;
   return (
-    <span class={`mark-line ${props.kind} ${side}`} style={{ left: `${100 * place}%` }}>
-      <span class="numbers">
-        {props.name} {milliseconds(props.ms)}
-      </span>
+    <span class="tick" style={{ left: `${100 * place}%`, transform: `translateX(${shift}%)` }}>
+      {milliseconds(ms)}
     </span>
   );
 }

@@ -6,7 +6,7 @@ import { type Load, loads, type Verdict, verdict } from "./figures";
 import { Latencies } from "./latencies";
 import type { Result, Run } from "./runs";
 import type { Lab } from "./use_runs";
-import { crowdOf, mannerOf, nameOf } from "./words";
+import { crowdOf, mannerOf, nameOf, wait } from "./words";
 
 export function Outcome({ lab }: { lab: Lab }) {
   const run = lab.shown;
@@ -51,9 +51,7 @@ function Nothing() {
 
 function Running({ run }: { run: Run }) {
   const { answered, sold, rejected, errors, elapsed_ms } = run.progress;
-  const said = answered
-    ? t.lab.answered(number(answered), number(run.buyers))
-    : t.lab.preparing;
+  const said = answered ? t.lab.answered(number(answered), number(run.buyers)) : t.lab.preparing;
   return (
     <div class="running">
       <p>
@@ -104,8 +102,8 @@ function Done({ result }: { result: Result }) {
         )}
         <Figure name={t.lab.figures.rate} value={number(Math.round(result.rate))} />
         <Figure name={t.lab.figures.elapsed} value={milliseconds(result.elapsed_ms)} />
-        <Figure name={t.lab.figures.p50} value={milliseconds(result.p50_ms)} />
-        <Figure name={t.lab.figures.p99} value={milliseconds(result.p99_ms)} />
+        <Figure name={t.lab.figures.p50} value={wait(result.p50_ms)} />
+        <Figure name={t.lab.figures.p99} value={wait(result.p99_ms)} />
       </dl>
       <Latencies result={result} />
       <Reached result={result} />
@@ -204,7 +202,7 @@ function Reached({ result }: { result: Result }) {
         {loads(result).map((load) => (
           <div key={load.what}>
             <dt>{nameOfLoad(load, result)}</dt>
-            <dd>
+            <dd class="load-row">
               <span class={`load ${load.what}`} style={{ width: `${100 * load.share}%` }} />
               <span class="numbers">{number(load.count)}</span>
             </dd>

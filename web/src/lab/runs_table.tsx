@@ -1,11 +1,15 @@
 /** The runs that are kept; two to four of them can be put side by side. */
 
-import { milliseconds, number, time } from "../format";
+import { useState } from "preact/hooks";
+import { number, time } from "../format";
 import { t } from "../strings";
+import { Button } from "../ui/button";
 import { COMPARED_MAX } from "./figures";
 import type { Run } from "./runs";
 import type { Lab } from "./use_runs";
-import { crowdOf, mannerOf, nameOf } from "./words";
+import { crowdOf, mannerOf, nameOf, wait } from "./words";
+
+const SHOWN = 8;
 
 export interface RunsTableProps {
   lab: Lab;
@@ -16,17 +20,22 @@ export interface RunsTableProps {
 
 export function RunsTable({ lab, runs, chosen, onChoose }: RunsTableProps) {
   const columns = t.lab.columns;
+  const [all, setAll] = useState(false);
+  // What is compared, or looked at, stays in sight.
+  const listed = runs.filter(
+    (run, nth) => all || nth < SHOWN || chosen.has(run.id) || run.id === lab.shown?.id,
+  );
   const flip = (run: Run) => {
     const next = new Set(chosen);
     if (!next.delete(run.id)) next.add(run.id);
     onChoose(next);
   };
   return (
-    <section class="card lab-runs" aria-labelledby="lab-earlier">
+    <div class="card lab-runs">
       <h2 id="lab-earlier">{t.lab.earlier}</h2>
       <p class="hint">{t.lab.earlierHint}</p>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so keys must reach it */}
-      <section class="table" aria-label={t.lab.earlier} tabIndex={0}>
+      <section class="table" aria-labelledby="lab-earlier" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -34,12 +43,11 @@ export function RunsTable({ lab, runs, chosen, onChoose }: RunsTableProps) {
                 <span class="visually-hidden">{columns.choose}</span>
               </th>
               <th scope="col">{columns.run}</th>
-              <th scope="col">{columns.crowd}</th>
-              <th scope="col" class="number">
-                {columns.sold}
-              </th>
               <th scope="col" class="number">
                 {columns.oversold}
+              </th>
+              <th scope="col" class="number">
+                {columns.sold}
               </th>
               <th scope="col" class="number">
                 {columns.rate}
@@ -57,7 +65,7 @@ export function RunsTable({ lab, runs, chosen, onChoose }: RunsTableProps) {
             </tr>
           </thead>
           <tbody>
-            {runs.map((run) => (
+            {listed.map((run) => (
               <Row
                 key={run.id}
                 run={run}
@@ -70,7 +78,12 @@ export function RunsTable({ lab, runs, chosen, onChoose }: RunsTableProps) {
           </tbody>
         </table>
       </section>
-    </section>
+      {runs.length > SHOWN && (
+        <Button kind="quiet" onClick={() => setAll(!all)}>
+          {all ? t.lab.fewer : t.lab.all(runs.length)}
+        </Button>
+      )}
+    </div>
   );
 }
 
@@ -107,19 +120,19 @@ function Row(props: { run: Run; lab: Lab; chosen: boolean; full: boolean; onFlip
           {name}
         </button>
         <span class="soft"> {mannerOf(run)}</span>
+        <span class="soft numbers run-crowd">{crowdOf(run)}</span>
       </th>
-      <td class="numbers">{crowdOf(run)}</td>
       {result ? (
         <>
-          <td class="number">{number(result.sold)}</td>
           <td class="number">
             <span class={result.oversold ? "badge bad" : "badge good"}>
               {number(result.oversold)}
             </span>
           </td>
+          <td class="number">{number(result.sold)}</td>
           <td class="number">{number(Math.round(result.rate))}</td>
-          <td class="number">{milliseconds(result.p50_ms)}</td>
-          <td class="number">{milliseconds(result.p99_ms)}</td>
+          <td class="number">{wait(result.p50_ms)}</td>
+          <td class="number">{wait(result.p99_ms)}</td>
           <td class="number">{number(result.reached_authority)}</td>
         </>
       ) : (

@@ -104,7 +104,9 @@ export function useRuns(as: As): Lab {
       setShownId(run.id);
     } catch (problem) {
       if (problem instanceof Problem && problem.reason === "busy") await look();
-      setTrouble(problem instanceof Problem && problem.reason === "busy" ? t.lab.busy : said(problem));
+      setTrouble(
+        problem instanceof Problem && problem.reason === "busy" ? t.lab.busy : said(problem),
+      );
     } finally {
       setStarting(false);
     }

@@ -1,6 +1,6 @@
 /** A run in words. */
 
-import { number } from "../format";
+import { milliseconds, number } from "../format";
 import { t } from "../strings";
 import type { Offer, Run } from "./runs";
 
@@ -28,6 +28,9 @@ export function mannerOf(run: Run): string {
     .filter(Boolean)
     .join(" · ");
 }
+
+/** A wait may be shorter than what is written with two digits. */
+export const wait = (ms: number): string => (ms > 0 && ms < 0.01 ? t.lab.hardly : milliseconds(ms));
 
 export const crowdOf = (run: { buyers: number; seats: number; stock: boolean }): string =>
   t.lab.crowd(number(run.buyers), number(run.seats), run.seats, run.stock);

@@ -37,8 +37,10 @@ export function seatInWords(plan: Plan, index: number, look: Look, currency: str
 }
 
 export function poolInWords(plan: Plan, pool: PoolArea, currency: string): string {
-  return [
-    t.map.pool(pool.id, pool.available, pool.capacity),
-    tierAndPrice(plan, pool.tier, currency),
-  ].join(", ");
+  const { id, price } = plan.tiers[pool.tier]!;
+  const tier =
+    id === pool.id && price !== null
+      ? money(price, currency)
+      : tierAndPrice(plan, pool.tier, currency);
+  return `${t.map.pool(pool.id, pool.available, pool.capacity)}, ${tier}`;
 }

@@ -19,6 +19,7 @@ const SLICE_MS = 4;
 const SLICE_IDLE_MS = 10;
 /** After the last zoom step, before it is drawn sharp. */
 const SETTLE_MS = 90;
+const NAMES_MAX = 400;
 const FONT = 'system-ui, "DejaVu Sans", sans-serif';
 
 export interface Cursor {
@@ -29,6 +30,12 @@ export interface Cursor {
 export interface Pointed {
   hover: Cursor | null;
   focus: Cursor | null;
+}
+
+interface Name {
+  x: number;
+  y: number;
+  pill: HTMLCanvasElement;
 }
 
 interface Drawing {
@@ -51,6 +58,7 @@ export class Painter {
   private lastScale = 0;
   private pending = new Set<number>();
   private readonly pills = new Map<string, HTMLCanvasElement>();
+  private names: { scale: number; shown: Name[] } | null = null;
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
@@ -90,6 +98,7 @@ export class Painter {
     this.front = this.whole = this.drawing = null;
     this.pending.clear();
     this.pills.clear();
+    this.names = null;
   }
 
   mark({ picked, mine, lost, suggested }: Marks): void {
@@ -309,7 +318,7 @@ export class Painter {
       : t.map.poolFull;
     const lines = [pool.id, left_];
     if (price !== null) lines.push(money(price, this.currency));
-    const room = Math.max(1, Math.min(lines.length, Math.floor(high / (px * 1.35))));
+    const room = Math.max(1, Math.min(lines.length, Math.floor((high - 6) / (px * 1.4))));
     const shown = room === 1 ? [`${pool.id} · ${left_}`] : lines.slice(0, room);
     const first = top + high / 2 - ((shown.length - 1) * px * 1.35) / 2;
     shown.forEach((line, nth) => {
@@ -320,21 +329,34 @@ export class Painter {
   }
 
   private drawNames(camera: Camera): void {
-    const { ctx } = this;
-    for (const section of this.plan.sections) {
-      const { box } = section;
-      const [cx, cy] = camera.toView((box.left + box.right) / 2, (box.top + box.bottom) / 2);
-      const wide = (box.right - box.left + 2 * MARGIN) * camera.scale;
-      const high = (box.bottom - box.top + 2 * MARGIN) * camera.scale;
-      if (cx + wide < 0 || cy + high < 0 || cx - wide > camera.width || cy - high > camera.height) {
-        continue;
-      }
-      const pill = this.pill(section.id);
-      const [pw, ph] = [pill.width / this.dpr, pill.height / this.dpr];
-      if (pw > wide * 1.05 || ph > high * 1.1) continue;
-      const snap = (at: number) => Math.round(at * this.dpr) / this.dpr;
-      ctx.drawImage(pill, snap(cx - pw / 2), snap(cy - ph / 2), pw, ph);
+    const { ctx, dpr } = this;
+    const snap = (at: number) => Math.round(at * dpr) / dpr;
+    for (const name of this.namesAt(camera.scale)) {
+      const [cx, cy] = camera.toView(name.x, name.y);
+      const [wide, high] = [name.pill.width / dpr, name.pill.height / dpr];
+      const [left, top] = [snap(cx - wide / 2), snap(cy - high / 2)];
+      if (left + wide < 0 || top + high < 0 || left > camera.width || top > camera.height) continue;
+      ctx.drawImage(name.pill, left, top, wide, high);
     }
+  }
+
+  /** The names that have room at this scale: none over another, whatever part is seen. */
+  private namesAt(scale: number): Name[] {
+    if (this.names?.scale === scale) return this.names.shown;
+    const shown: Name[] = [];
+    for (const { id, box } of this.plan.sections) {
+      const pill = this.pill(id);
+      const [wide, high] = [pill.width / this.dpr / scale, pill.height / this.dpr / scale];
+      const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+      const room =
+        wide <= (box.right - box.left + 2 * MARGIN) * 1.05 &&
+        high <= (box.bottom - box.top + 2 * MARGIN) * 1.1 &&
+        shown.length < NAMES_MAX &&
+        !shown.some((other) => Math.abs(other.x - x) < wide && Math.abs(other.y - y) < high);
+      if (room) shown.push({ x, y, pill });
+    }
+    this.names = { scale, shown };
+    return shown;
   }
 
   private pill(text: string): HTMLCanvasElement {

@@ -175,7 +175,7 @@ export function furnish(
     top = band.top;
   }
   if (hollow?.closed) {
-    if (!pools) stage = around(hollow.box, -0.06 * Math.min(width, house.bottom - house.top));
+    if (!pools) stage = around(hollow.box, -1);
   } else if (rows > 1) {
     const half = Math.max(3, width * 0.3);
     const deep = Math.max(1.6, Math.min(width * 0.06, 8));
@@ -183,7 +183,7 @@ export function furnish(
     stage = { left: middle - half, right: middle + half, top: top - gap - deep, bottom: top - gap };
     top = stage.top;
   }
-  const box = { ...around(house, MARGIN + 0.4), top: Math.min(top, house.top - MARGIN) - 0.4 };
+  const box = { ...around(house, MARGIN + 1), top: Math.min(top, house.top - MARGIN) - 0.4 };
   for (const area of areas) {
     box.left = Math.min(box.left, area.left - 0.4);
     box.right = Math.max(box.right, area.right + 0.4);

@@ -3,7 +3,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../strings";
 import { flagsOf, placeOfSeat, poolInWords, seatInWords, tierAndPrice } from "./describe";
-import type { Plan } from "./layout";
 import type { Cursor } from "./painter";
 import { lookOf, marksOf, type SeatMapProps } from "./props";
 import { MapView, type ViewScene } from "./view";
@@ -13,6 +12,8 @@ import "../style/map.css";
 export interface MapElement extends HTMLDivElement {
   /** Where a seat is on the page right now. */
   pointOf?: (id: string) => { x: number; y: number; scale: number } | null;
+  /** What the map has for each seat, in the order of the plan. */
+  states?: () => [string, string][];
 }
 
 type At = Cursor | { kind: "section"; index: number };
@@ -42,12 +43,18 @@ export function SeatMap(props: SeatMapProps) {
       onPool: (index) => now.current.onPool?.(now.current.plan.pools[index]!.id),
       onPoint: (at, x, y) => showTip(tip.current!, at, x, y, now.current),
       onFocus: (at) => {
-        said.current!.textContent = at ? inWords(at, now.current) : "";
+        const words = at ? inWords(at, now.current) : "";
+        // The same words again would be said again.
+        if (said.current!.textContent !== words) said.current!.textContent = words;
       },
       onZoom: (atFit, atClosest) => setZoom({ atFit, atClosest }),
     });
     view.current = made;
     root.current!.pointOf = (id) => made.pointOf(id);
+    root.current!.states = () => {
+      const { plan } = now.current;
+      return plan.ids.map((id, index) => [id, plan.stateOf(index)]);
+    };
     return () => made.close();
   }, []);
 
@@ -71,6 +78,7 @@ export function SeatMap(props: SeatMapProps) {
       data-seq={props.seq ?? ""}
       data-connection={props.connection}
       data-transport={props.transport}
+      data-picked={props.picked?.size ?? 0}
     >
       <div
         ref={root}
@@ -88,6 +96,7 @@ export function SeatMap(props: SeatMapProps) {
         onFocus={(event) => view.current?.focusIn(event.currentTarget.matches(":focus-visible"))}
         onBlur={() => view.current?.focusOut()}
       >
+        {/* biome-ignore lint/a11y/noAriaHiddenOnFocusable: a canvas without a tabindex is not */}
         <canvas ref={canvas} aria-hidden="true" />
         <div ref={tip} class="map-tip" hidden />
       </div>
@@ -184,5 +193,3 @@ function showTip(tip: HTMLElement, at: At | null, x: number, y: number, props: S
   const top = above >= 4 ? above : Math.min(y + GAP_PX, clientHeight - offsetHeight - 4);
   tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
 }
-
-export type { Plan };

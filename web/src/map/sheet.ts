@@ -11,7 +11,7 @@ const SLICE_SEATS = 3_000;
 const NUMBERS_FROM = 21;
 const ROW_NAMES_FROM = 13;
 /** From here on a section's name stands above it; from further away it lies upon it. */
-export const NAMES_ABOVE_FROM = 11;
+export const NAMES_ABOVE_FROM = 9;
 /** More seats at once than this, and all of the picture is sent again. */
 const PIECES_MAX = 1_200;
 
@@ -218,7 +218,7 @@ export class Sheet {
   private sectionNames(): void {
     const { plan, palette, dpr } = this.scene;
     const ctx = this.context;
-    const px = Math.min(Math.max(10.5, this.scale * 0.5), 15) * dpr;
+    const px = Math.min(Math.max(9.5, this.scale * 0.5), 15) * dpr;
     ctx.font = `600 ${px}px system-ui, "DejaVu Sans", sans-serif`;
     ctx.fillStyle = palette.soft;
     ctx.textAlign = "center";

@@ -118,6 +118,8 @@ export class MapView {
       this.painter.enter(scene.plan, scene.currency, scene.stage);
     }
     this.painter.mark(scene.marks);
+    // What was just picked with the keys is now called so.
+    if (this.pointed.focus) this.listener.onFocus(this.pointed.focus);
     this.wake();
   }
 
@@ -183,7 +185,8 @@ export class MapView {
     }
     if (!this.painted) {
       this.painted = true;
-      performance.mark("map:painted");
+      // Once it was shown, not only drawn.
+      requestAnimationFrame(() => setTimeout(() => performance.mark("map:painted")));
     }
     return moving || more;
   }

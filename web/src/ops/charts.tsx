@@ -92,10 +92,9 @@ function Refusals({ points }: { points: Point[] }) {
   const lines: Line[] = names.map((name, index) => ({
     label: t.ops.reasons[name] ?? name.replaceAll("_", " "),
     color: `--chart-${index + 1}`,
-    ...(DASHES[index] ? { dash: DASHES[index] } : {}),
   }));
   if (rest.length) {
-    lines.push({ label: words.other, color: "--chart-5", dash: [1, 4] });
+    lines.push({ label: words.other, color: "--chart-5" });
     rows.push(
       points.map(
         ({ refusals }) =>

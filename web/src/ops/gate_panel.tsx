@@ -119,7 +119,7 @@ function Round({ label, round, open }: { label: string; round: Reconciliation; o
         <b>{foundIn(round)}</b>
         <span class="soft">{words.compared(round.events, milliseconds(round.took_ms))}</span>
         {round.mended.length > 0 && (
-          <ul>
+          <ul class="ops-mended">
             {round.mended.map((each) => (
               <li key={each.event}>
                 <Mended each={each} />
@@ -147,18 +147,22 @@ function Mended({ each }: { each: MendedGate }) {
     each.broken && words.broken,
   ].filter(Boolean);
   const more = each.missing + each.orphans - each.names.length;
-  return (
-    <>
+  const line = (
+    <span>
       <span class="mono">{each.event}</span>: {said.join(", ")}
-      {each.names.length > 0 && (
-        <details>
-          <summary>{words.names}</summary>
-          <p class="mono ops-names">
-            {each.names.join(" ")} {more > 0 && words.more(more)}
-          </p>
-        </details>
-      )}
-    </>
+    </span>
+  );
+  if (!each.names.length) return line;
+  return (
+    <details>
+      <summary>{line}</summary>
+      <ul class="mono ops-names">
+        {each.names.map((name) => (
+          <li key={name}>{name}</li>
+        ))}
+        {more > 0 && <li>{words.more(more)}</li>}
+      </ul>
+    </details>
   );
 }
 

@@ -98,6 +98,15 @@ function pointOf(before: Sample, now: Sample, seconds: number): Point {
 export const ordersOfTheLastMinute = (history: History): number =>
   history.sold.reduce((sum, { count }) => sum + count, 0);
 
+const NOW_SECONDS = 10;
+
+/** That of the last hold, if it was just now: in a slow sale not every second has one. */
+export function latencyNow({ points }: History): { p50: number; p99: number } | null {
+  const last = points.findLast((point) => point.p99 !== null);
+  if (!last || last.at < points.at(-1)!.at - NOW_SECONDS) return null;
+  return { p50: last.p50!, p99: last.p99! };
+}
+
 /** The names in use within the window, the most frequent first, at most so many; the others
  * together are `rest`, which is there only where there are others. */
 export function namesOf(

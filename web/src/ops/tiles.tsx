@@ -1,10 +1,10 @@
 import type { ComponentChildren } from "preact";
 import type { EventView } from "../api/types";
-import { milliseconds, money, number, percent } from "../format";
+import { milliseconds, number, percent } from "../format";
 import { t } from "../strings";
 import { Bar } from "./bar";
-import { type History, ordersOfTheLastMinute } from "./history";
-import { rate } from "./rates";
+import { type History, latencyNow, ordersOfTheLastMinute } from "./history";
+import { rate, roundMoney } from "./rates";
 
 export interface TilesProps {
   events: EventView[] | null;
@@ -21,6 +21,7 @@ export function Tiles({ events, history, needing }: TilesProps) {
   const sold = sum((event) => event.sold);
   const part = capacity ? (100 * sold) / capacity : 0;
   const last = history.points.at(-1);
+  const latency = latencyNow(history);
   const known = events !== null;
   return (
     <section class="ops-tiles" aria-label={words.label}>
@@ -50,8 +51,8 @@ export function Tiles({ events, history, needing }: TilesProps) {
       />
       <Tile
         label={words.p99}
-        value={last ? (last.p99 === null ? t.ops.charts.none : milliseconds(last.p99)) : null}
-        more={last?.p50 == null ? words.quiet : words.p50Now(milliseconds(last.p50))}
+        value={last ? (latency ? milliseconds(latency.p99) : t.ops.charts.none) : null}
+        more={latency ? words.p50Now(milliseconds(latency.p50)) : words.quiet}
       />
       <Tile
         label={words.needing}
@@ -72,7 +73,7 @@ function revenueOf(events: EventView[]): string {
   }
   const earning = [...sums].filter(([, sum]) => sum !== 0);
   const shown = earning.length ? earning : [...sums].slice(0, 1);
-  return shown.map(([currency, sum]) => money(sum, currency)).join(" + ") || number(0);
+  return shown.map(([currency, sum]) => roundMoney(sum, currency)).join(" + ") || number(0);
 }
 
 interface TileProps {

@@ -28,7 +28,7 @@ export interface ChartProps {
   summary?: string;
   /** Whether the legend has the last values while nothing is pointed at. */
   values?: boolean;
-  /** One upon the other: the uppermost line is the sum. */
+  /** One upon the other, the first at the bottom: the uppermost line is the sum. */
   stacked?: boolean;
   /** How much of x is shown, up to the last. */
   span?: number;
@@ -117,7 +117,7 @@ export function Chart(props: ChartProps) {
       <ul class="chart-legend" data-at={at === null ? undefined : ""}>
         {lines.map((line, index) => (
           <li key={line.label}>
-            <Swatch line={line} />
+            <Swatch line={line} area={props.stacked ? index : null} />
             {line.label}
             {shown !== null && <b>{said(index)}</b>}
           </li>
@@ -130,8 +130,16 @@ export function Chart(props: ChartProps) {
   );
 }
 
-/** A piece of the line itself. */
-function Swatch({ line }: { line: Line }) {
+/** A piece of the line itself, or of its area. */
+function Swatch({ line, area }: { line: Line; area: number | null }) {
+  if (area !== null) {
+    const fill = { fill: `var(${line.color})`, fillOpacity: area % 2 ? 0.4 : 1 };
+    return (
+      <svg class="swatch" viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
+        <rect x="1" y="1" width="10" height="10" rx="2" style={fill} />
+      </svg>
+    );
+  }
   return (
     <svg class="swatch" viewBox="0 0 22 8" width="22" height="8" aria-hidden="true">
       <line
@@ -186,7 +194,7 @@ function make(
           ...(written ? { values: (_: uPlot, splits: number[]) => splits.map(written) } : {}),
         },
       ],
-      series: [{}, ...lines.map((line) => series(line, stacked ?? false))],
+      series: [{}, ...lines.map((line, index) => series(line, stacked ? index : null))],
       ...(stacked
         ? {
             bands: lines
@@ -201,19 +209,24 @@ function make(
   );
 }
 
-function series(line: Line, stacked: boolean): uPlot.Series {
+/** Of areas upon each other every other one is darker, so that they differ in more than hue. */
+const AREAS = ["8c", "40"];
+
+function series(line: Line, storey: number | null): uPlot.Series {
   const color = css(line.color);
+  const stacked = storey !== null;
   return {
     label: line.label,
     stroke: color,
-    width: 2,
+    width: stacked ? 1.5 : 2,
     points: {
       show: true,
       size: 5,
       fill: color,
       filter: (plot, index) => alone(plot.data[index]!),
     },
-    ...(line.dash ? { dash: line.dash } : {}),
-    ...(stacked ? { fill: `${color}59` } : line.fill ? { fill: `${color}26` } : {}),
+    ...(line.dash && !stacked ? { dash: line.dash } : {}),
+    ...(stacked ? { fill: color + AREAS[storey % 2]! } : {}),
+    ...(line.fill && !stacked ? { fill: `${color}26` } : {}),
   };
 }

@@ -36,6 +36,8 @@ export interface TextFieldProps extends Labelled {
   placeholder?: string;
   autocomplete?: string;
   required?: boolean;
+  /** Which keyboard a phone shows. */
+  inputMode?: "decimal" | "numeric";
 }
 
 export function TextField(props: TextFieldProps) {
@@ -47,6 +49,7 @@ export function TextField(props: TextFieldProps) {
     autocomplete: props.autocomplete ?? "off",
     spellcheck: false,
     required: props.required,
+    inputMode: props.inputMode,
     "aria-invalid": !!props.fault,
     "aria-describedby": described(id, props),
     onInput: (input: { currentTarget: HTMLInputElement }) =>

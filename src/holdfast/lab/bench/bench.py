@@ -34,8 +34,10 @@ from holdfast.lab.bench.holding import (
     stampede,
 )
 from holdfast.lab.bench.http import Http
+from holdfast.lab.bench.pages import Pages
 from holdfast.lab.bench.relaying import Relaying
 from holdfast.lab.bench.rivals import Neveroversell
+from holdfast.lab.bench.watched import Watched
 from holdfast.lab.bench.watching import Watching
 from holdfast.settings import Settings
 from holdfast.wiring import make_gate
@@ -379,6 +381,17 @@ class Bench:
         event = self._event("live")
         async with Holdfast.open(self._url(), upkeep=False) as shop:
             return await Watching(shop, event, self._share).measure()
+
+    async def watchers(self) -> Result:
+        """WebSockets on one event of a server: whether each is told all, and what it costs."""
+        self._say("watchers of a live map")
+        measured = Watched(self._url(), self._share)
+        return await asyncio.to_thread(measured.measure)
+
+    async def pages(self) -> Result:
+        """The seat map in Chromium: the first picture, dragging, and seats that change."""
+        self._say("the pages in Chromium")
+        return await Pages(self._url(), self._share).measure()
 
     # The rivals
 

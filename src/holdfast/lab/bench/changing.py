@@ -80,7 +80,7 @@ class Changer:
     def __init__(self, change: Change) -> None:
         self._change = change
         at = urlsplit(change.url)
-        self._address = at.hostname, at.port
+        self._address = at.hostname or "", at.port or 80
         self._head = f"Host: {at.netloc}\r\nAuthorization: Bearer {change.key}\r\n"
         self._free: deque[Connection] = deque()
         self._holds: deque[str] = deque()

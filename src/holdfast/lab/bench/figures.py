@@ -88,7 +88,8 @@ GROUPS = {
     "http": "`holdfast serve` under wrk, which shares the machine with it.",
     "checkout": "Hold and order over HTTP, with a payment in between.",
     "relay": "Facts from the log to a broker.",
-    "live": "The live seat map, from the log to those who watch, in one process.",
+    "live": "The live seat map, from the log to those who watch.",
+    "pages": "The seat map in headless Chromium without a graphics processor, on the same machine.",
     "rivals": "Other libraries, through their public API, on the same server in the same run.",
 }
 
@@ -258,6 +259,44 @@ MEASUREMENTS: dict[str, Measurement] = {
             "holds_per_second_unwatched": rate("holds that nobody watches"),
             "holds_per_second_watched": rate("holds that all of them watch"),
             "ratio": times("watched to unwatched", anywhere=0.5),
+        },
+    ),
+    "watchers": Measurement(
+        "live",
+        "2,000 WebSockets, of which 20 never read, on one event of `holdfast serve` while 1,000 of "
+        "its seats change in a second; holds in turns there and in an event that nobody watches.",
+        {
+            "seats_per_second": rate("seats that change, through the HTTP API", anywhere=950),
+            "holds_p99_ms_unwatched": millis("99 % of holds that nobody watches within"),
+            "holds_p99_ms_watched": millis("99 % of holds that all of them watch within"),
+            "p99_ratio": cost("watched to unwatched", anywhere=2),
+            "frames_per_second_each": rate("frames to each that reads", anywhere=1),
+            "encodings_per_frame": cost("times that each frame was encoded, for all", anywhere=1),
+            "memory_growth_mb": Figure(
+                "MB", Better.LESS, "memory that the server takes meanwhile", {ANYWHERE: 50}
+            ),
+            "not_as_expected": failures(
+                "watchers with a gap or another map in the end than the authority's, holds that "
+                "failed"
+            ),
+        },
+    ),
+    "pages": Measurement(
+        "pages",
+        "A stadium of 60,000 seats: opened, dragged about for 3 seconds at a zoom where seats are "
+        "discs, then the same and clicks while 2,000 of its seats change in a second.",
+        {
+            "first_paint_ms": millis("from the data to the first picture", anywhere=1_000),
+            "read_ms": millis("to read the data, before that"),
+            "pan_frames_per_second": rate("pictures while it is dragged", anywhere=50),
+            "pan_worst_frame_ms": millis("from one picture to the next at worst"),
+            "changes_per_second": rate("seats that change, through the HTTP API", anywhere=2_000),
+            "pan_frames_per_second_meanwhile": rate("pictures while it is dragged then"),
+            "input_p50_ms_meanwhile": millis("half of all moves of the mouse shown within"),
+            "input_p99_ms_meanwhile": millis("99 % of all moves shown within", anywhere=100),
+            "click_worst_ms_meanwhile": millis("a click shown at worst within"),
+            "inputs_dropped": failures("moves and clicks that the page did not get or act on"),
+            "seats_wrong": failures("seats in another state than the authority's in the end"),
         },
     ),
     "neveroversell": Measurement(

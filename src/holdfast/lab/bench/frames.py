@@ -33,10 +33,8 @@ class Ledger:
         self._told: dict[bytes, Told] = {}
         self._numbered: list[Told] = []
 
-    @property
-    def different_changes(self) -> int:
-        """Frames of changes, each counted once."""
-        return sum(told.first != 0 for told in self._numbered)
+    def __len__(self) -> int:
+        return len(self._numbered)
 
     def is_snapshot(self, number: int) -> bool:
         return self._numbered[number].first == 0

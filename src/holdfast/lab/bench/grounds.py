@@ -41,7 +41,8 @@ GROUNDS = (
         {"Postgres": {}},
         (
             *("group_commit", "hot_pool", "refusals", "processes", "baskets", "paced"),
-            *("large_event", "long_log", "http", "checkout", "live", "neveroversell"),
+            *("large_event", "long_log", "http", "checkout", "live", "watchers"),
+            "neveroversell",
         ),
     ),
     Ground(SLOW_FLUSH, {"Postgres": {"commit_delay": "8000", "commit_siblings": "0"}}, ("paced",)),

@@ -2,14 +2,14 @@
 holdfast.lab.bench.sockets`. It reads orders, a line of JSON each, and answers each with a line:
 
     Watch    opens so many, and answers when each has its snapshot
-    Gather   waits until all who keep up were told up to that number, answers what all were told
-    Leave    closes them
+    Gather   waits until all who read were told up to that number, answers what all were told
 
 It shares the machine with the server that is measured, so it does as little as it can: sockets
 without a library, and frames that were seen before are not read again.
 """
 
 import asyncio
+import contextlib
 import socket
 import sys
 from collections import Counter
@@ -40,40 +40,52 @@ class Watch(msgspec.Struct, tag=True):
     event: str
     watchers: int
     slow: int = 0
-    """Of those, so many read `slow_bytes_per_second`; nothing at all if that is 0."""
+    """Of those, so many read `slow_bytes_per_second`; if that is 0 they are deaf."""
     slow_bytes_per_second: int = 0
     skip: int = 0
-    """A control: the first of them is not shown his frame of that number, and must notice."""
+    """A control: the first of them is not shown the frame of that number, and must notice."""
 
 
 class Gather(msgspec.Struct, tag=True):
     seq: int
 
 
-class Leave(msgspec.Struct, tag=True):
-    pass
-
-
 class Told(msgspec.Struct):
-    """What became of all of them. Frames are those of changes."""
+    """What became of all of them."""
 
-    watchers: int = 0
-    frames: int = 0
-    frames_least: int = 0
-    """Of those who keep up, the one that was told the least often."""
-    different_frames: int = 0
-    snapshots: int = 0
-    bytes: int = 0
-    gaps: int = 0
-    behind: int = 0
-    """Those who should keep up, and were not told up to the number in time."""
-    ended_in: dict[str, int] = {}
-    """How many who keep up have which map in the end."""
-    slow_gaps: int = 0
-    slow_frames: int = 0
-    slow_at: list[int] = []
-    closed: dict[str, int] = {}
-    """Codes with which they were closed, 1006 where there was none."""
+    watchers: int
+    frames: int
+    """All that were read, snapshots too."""
+    snapshots: int
+    different_frames: int
+    """Each counted once, whoever read it."""
+    gaps: int
+    """Those who were told something that does not join what they were told before."""
+    ended_in: dict[str, int]
+    """How many of those who read have which map in the end."""
+    fewest_frames: int
+    most_frames: int
+    """Of those who read."""
+    closed: dict[str, int]
+    """How many were closed with which code, 1006 where there was none."""
+
+
+def whole_messages(data: bytes) -> tuple[list[tuple[int, bytes]], bytes]:
+    """The messages of a server that are whole, each with its kind; and the rest. They are not
+    masked, and ours are not split."""
+    found = []
+    at = 0
+    while len(data) - at >= 2:
+        size, head = data[at + 1], 2
+        if size > 125:
+            head = 4 if size == 126 else 10
+            size = int.from_bytes(data[at + 2 : at + head], "big")
+        end = at + head + size
+        if len(data) < max(end, at + head):
+            break
+        found.append((data[at] & 15, data[at + head : end]))
+        at = end
+    return found, data[at:]
 
 
 class Watcher(asyncio.Protocol):
@@ -82,11 +94,12 @@ class Watcher(asyncio.Protocol):
     def __init__(self, crowd: "Crowd", slow: bool, skip: int) -> None:
         self.way = Way(crowd.ledger)
         self.slow = slow
+        self.deaf = slow and crowd.watch.slow_bytes_per_second == 0
         self.closed = 0
-        self.bytes = 0
-        self.frames = 0
+        """The code."""
         self._crowd = crowd
         self._skip = skip
+        self._frames = 0
         self._buffer = b""
         self._open = False
 
@@ -95,7 +108,6 @@ class Watcher(asyncio.Protocol):
         self.transport.write(self._crowd.handshake)
 
     def data_received(self, data: bytes) -> None:
-        self.bytes += len(data)
         if self.slow and self._open:
             self._pause(len(data))
         if self._buffer:
@@ -111,7 +123,9 @@ class Watcher(asyncio.Protocol):
             if self.slow:
                 self._crowd.one_more()
                 self._pause(0)
-        self._buffer = self._read(data)
+        found, self._buffer = whole_messages(data)
+        for kind, message in found:
+            self._see(kind, message)
 
     def _pause(self, taken: int) -> None:
         self.transport.pause_reading()
@@ -123,30 +137,15 @@ class Watcher(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.resume_reading()
 
-    def _read(self, data: bytes) -> bytes:
-        """Reads what is whole, and returns the rest. A server's messages are not masked."""
-        at = 0
-        while len(data) - at >= 2:
-            size, head = data[at + 1], 2
-            if size > 125:
-                head = 4 if size == 126 else 10
-                size = int.from_bytes(data[at + 2 : at + head], "big")
-            end = at + head + size
-            if len(data) < end or len(data) < at + head:
-                break
-            self._see(data[at] & 15, data[at + head : end])
-            at = end
-        return data[at:]
-
     def _see(self, kind: int, message: bytes) -> None:
         if kind == CLOSE:
             self.closed = int.from_bytes(message[:2], "big") or 1005
             self.transport.close()
         elif kind == TEXT:
-            self.frames += 1
-            if self.frames == 1 and not self.slow:
+            self._frames += 1
+            if self._frames == 1 and not self.slow:
                 self._crowd.one_more()
-            if self.frames != self._skip:
+            if self._frames != self._skip:
                 self.way.see(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -199,53 +198,38 @@ class Crowd:
         self.watchers.append(watcher)
 
     async def gather(self, seq: int) -> Told:
-        keep_up = [each for each in self.watchers if not each.slow]
-        slow = [each for each in self.watchers if each.slow]
-        try:
+        """Who reads is waited for, as long as it takes within reason."""
+        read = [each for each in self.watchers if not each.deaf]
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while any(each.way.seq < seq and not each.closed for each in keep_up):  # noqa: ASYNC110
+                while any(each.way.seq < seq and not each.closed for each in read):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
-        except TimeoutError:
-            pass
-        snapshots = sum(
-            self.ledger.is_snapshot(nth) for each in self.watchers for nth in each.way.numbers
-        )
+        frames = [len(each.way.numbers) for each in read]
+        seen = [number for each in self.watchers for number in each.way.numbers]
         return Told(
             watchers=len(self.watchers),
-            frames=sum(each.frames for each in self.watchers) - snapshots,
-            frames_least=min((each.frames - 1 for each in keep_up), default=0),
-            different_frames=self.ledger.different_changes,
-            snapshots=snapshots,
-            bytes=sum(each.bytes for each in self.watchers),
-            gaps=sum(each.way.gaps for each in keep_up),
-            behind=sum(each.way.seq < seq for each in keep_up),
-            ended_in=digests(self.ledger, [each.way for each in keep_up]),
-            slow_gaps=sum(each.way.gaps for each in slow),
-            slow_frames=sum(each.frames for each in slow),
-            slow_at=[each.way.seq for each in slow],
+            frames=len(seen),
+            snapshots=sum(map(self.ledger.is_snapshot, seen)),
+            different_frames=len(self.ledger),
+            gaps=sum(each.way.gaps > 0 for each in self.watchers),
+            ended_in=digests(self.ledger, [each.way for each in read]),
+            fewest_frames=min(frames, default=0),
+            most_frames=max(frames, default=0),
             closed=dict(Counter(str(each.closed) for each in self.watchers if each.closed)),
         )
-
-    def leave(self) -> None:
-        for watcher in self.watchers:
-            watcher.transport.abort()
 
 
 async def obey() -> None:
     crowd: Crowd | None = None
     while line := await asyncio.to_thread(sys.stdin.readline):
-        match msgspec.json.decode(line, type=Watch | Gather | Leave):
-            case Watch() as watch:
-                crowd = Crowd(watch)
-                await crowd.come()
-                answer: object = None
-            case Gather(seq):
-                assert crowd is not None
-                answer = await crowd.gather(seq)
-            case Leave():
-                assert crowd is not None
-                crowd.leave()
-                answer = None
+        order = msgspec.json.decode(line, type=Watch | Gather)
+        answer = None
+        if isinstance(order, Watch):
+            crowd = Crowd(order)
+            await crowd.come()
+        else:
+            assert crowd is not None
+            answer = await crowd.gather(order.seq)
         print(msgspec.json.encode(answer).decode(), flush=True)
 
 

@@ -1,28 +1,39 @@
 """Thousands of WebSockets on one event of a running server, while its seats change.
 
-The crowd and whoever changes seats are processes of their own, and all share the machine with the
-server. Holds are measured in turns without and with the crowd, so what counts is their ratio.
+The crowd, and whoever changes seats, are processes of their own, and all share the machine with the
+server. Holds are measured in turns: of the event that all watch, and of one that nobody watches. So
+what counts is their ratio.
 """
 
 import json
 import os
+import secrets
+import statistics
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
 from holdfast.lab.bench.changing import ROW, Change, Changed
+from holdfast.lab.bench.figures import Result, percentile
 from holdfast.lab.bench.frames import digest_of_map
-from holdfast.lab.bench.sockets import Gather, Leave, Told, Watch
+from holdfast.lab.bench.http import served
+from holdfast.lab.bench.sockets import Gather, Told, Watch
 
+WATCHERS = 2_000
+DEAF = 20
+"""So many of them never read anything."""
+TURNS = 4
+TURN_SECONDS = 2.0
 SEATS = 2_000
 SEATS_PER_SECOND = 1_000
+ENCODED = "holdfast_live_frames_encoded_total"
 ANSWER_SECONDS = 120
 
 T = TypeVar("T")
@@ -97,10 +108,6 @@ class Stage:
         told = self._crowd.answer(Told)
         return told, digest_of_map(self.get(f"/v1/events/{event}/seats"))
 
-    def leave(self) -> None:
-        self._crowd.tell(Leave())
-        self._crowd.answer(type(None))
-
     def metrics(self) -> dict[str, float]:
         """Those without labels."""
         lines = self.get("/metrics").decode().splitlines()
@@ -121,3 +128,57 @@ def memory_bytes(serve: int) -> int:
     children = Path(f"/proc/{serve}/task/{serve}/children").read_text().split()
     pages = (Path(f"/proc/{child}/statm").read_text().split()[1] for child in children)
     return sum(map(int, pages)) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Watched:
+    """`share` 1.0 is the whole of it."""
+
+    def __init__(self, store: str, share: float) -> None:
+        self._store = store
+        self._watchers = max(50, int(WATCHERS * share))
+        self._deaf = max(1, int(DEAF * share))
+        self._seconds = max(0.3, TURN_SECONDS * share)
+
+    def measure(self) -> Result:
+        key = secrets.token_urlsafe(18)
+        with served(self._store, key) as (url, server), Stage(url, key) as stage:
+            return self._measure(stage, server)
+
+    def _measure(self, stage: Stage, server: int) -> Result:
+        watched, other = (f"watched-{secrets.token_hex(6)}" for _ in range(2))
+        for event in (watched, other):
+            stage.make_event(event)
+            stage.change(event, self._seconds / 2)
+        encoded = stage.metrics()[ENCODED]
+        unwatched = [stage.change(other, self._seconds)]
+        stage.watch(watched, self._watchers, slow=self._deaf)
+        before, began, meanwhile = memory_bytes(server), time.perf_counter(), []
+        for _ in range(TURNS):
+            meanwhile.append(stage.change(watched, self._seconds))
+            unwatched.append(stage.change(other, self._seconds))
+        told, map_of_the_authority = stage.gather(watched)
+        elapsed = time.perf_counter() - began
+        reading = self._watchers - self._deaf
+        right = told.ended_in.get(map_of_the_authority, 0)
+        p99, p99_watched = _p99_ms(unwatched), _p99_ms(meanwhile)
+        return {
+            "seats_per_second": sum(each.seats for each in meanwhile)
+            / sum(each.seconds for each in meanwhile),
+            "holds_p99_ms_unwatched": p99,
+            "holds_p99_ms_watched": p99_watched,
+            "p99_ratio": p99_watched / p99,
+            # Of one half of the time nothing is to be told.
+            "frames_per_second_each": 2 * (told.frames - told.snapshots) / reading / elapsed,
+            "encodings_per_frame": (stage.metrics()[ENCODED] - encoded) / told.different_frames,
+            "memory_growth_mb": max(0.0, (memory_bytes(server) - before) / 1e6),
+            "not_as_expected": told.gaps
+            + (reading - right)
+            + sum(each.failed for each in (*meanwhile, *unwatched)),
+            "watchers": self._watchers,
+            "that_never_read": self._deaf,
+        }
+
+
+def _p99_ms(changed: Iterable[Changed]) -> float:
+    """The median of what each turn gave: a machine that stood still for a moment is in one."""
+    return statistics.median(percentile(sorted(each.latencies_ms), 0.99) for each in changed)

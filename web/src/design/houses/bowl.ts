@@ -50,13 +50,19 @@ export function ring(field: Field, it: Ring): { grids: Grid[]; arcs: Arc[] } {
     };
   };
   // Each side begins where the corner before it ends, and runs along (dx, dy).
-  const sides: { stand: "long" | "short"; turn: number; x: number; y: number; dx: number; dy: number }[] =
-    [
-      { stand: "long", turn: 0, x: -a, y: b + it.radius, dx: 1, dy: 0 },
-      { stand: "short", turn: -90, x: a + it.radius, y: b, dx: 0, dy: -1 },
-      { stand: "long", turn: 180, x: a, y: -b - it.radius, dx: -1, dy: 0 },
-      { stand: "short", turn: 90, x: -a - it.radius, y: -b, dx: 0, dy: 1 },
-    ];
+  const sides: {
+    stand: "long" | "short";
+    turn: number;
+    x: number;
+    y: number;
+    dx: number;
+    dy: number;
+  }[] = [
+    { stand: "long", turn: 0, x: -a, y: b + it.radius, dx: 1, dy: 0 },
+    { stand: "short", turn: -90, x: a + it.radius, y: b, dx: 0, dy: -1 },
+    { stand: "long", turn: 180, x: a, y: -b - it.radius, dx: -1, dy: 0 },
+    { stand: "short", turn: 90, x: -a - it.radius, y: -b, dx: 0, dy: 1 },
+  ];
   const corners: [number, number][] = [
     [a, b],
     [a, -b],

@@ -21,11 +21,7 @@ export function clinic(): Draft {
     name: "Clinic, Monday",
     holdSeconds: "600",
     maxPerBuyer: "2",
-    tiers: [
-      newTier("specialist", "140"),
-      newTier("consultation", "75"),
-      newTier("check-up", "30"),
-    ],
+    tiers: [newTier("specialist", "140"), newTier("consultation", "75"), newTier("check-up", "30")],
     grids: DOCTORS.flatMap(([doctor, tier], n) =>
       SESSIONS.map(
         ({ hours, y }): Grid =>

@@ -1,11 +1,18 @@
-import { describe as group, expect, it } from "vitest";
+import { expect, describe as group, it } from "vitest";
 import { describe } from "../describe";
 import { houseOf } from "../house";
 import { UPLOAD_BYTES_MAX } from "../limits";
 import { readDesign, readEvent, writeDesign } from "../read_event";
 import { HOUSE_NAMES, HOUSES } from ".";
 
-const UNITS = { theatre: [280, 320], arena: 20_000, stadium: 60_000, club: 1_010, sneakers: 1_000, clinic: 160 };
+const UNITS = {
+  theatre: [280, 320],
+  arena: 20_000,
+  stadium: 60_000,
+  club: 1_010,
+  sneakers: 1_000,
+  clinic: 160,
+};
 
 /** The shortest way between two seats of the house. */
 function closest(seats: { x: number; y: number }[]): number {

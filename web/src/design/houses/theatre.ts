@@ -2,7 +2,7 @@
 
 import { type Arc, type Draft, emptyDraft, newArc, newTier } from "../model";
 
-const BOXES = [52, 60, 68, 76];
+const BOXES = [51, 62, 73, 84];
 const BOX_HALF = 1.8;
 
 export function theatre(): Draft {
@@ -73,7 +73,7 @@ function box(id: string, angle: number, aside: boolean): Arc {
     id,
     tier: "box",
     rows: "2",
-    radius: "17",
+    radius: "18",
     from: `${angle - BOX_HALF}`,
     to: `${angle + BOX_HALF}`,
     fill: "fixed",

@@ -1,0 +1,215 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { setDeployment } from "./http";
+import { Joiner, LiveMap, transportAfter, waitBefore } from "./live";
+import type { Changes, Snapshot } from "./types";
+
+const snapshot = (seq: number): Snapshot => ({ type: "snapshot", seq, seats: [], pools: [] });
+const changes = (from: number, to: number): Changes => ({ type: "changes", from, to, changes: [] });
+
+describe("Joiner", () => {
+  it("takes frames that join, and knows the last number", () => {
+    const joiner = new Joiner();
+    expect(joiner.seq).toBeNull();
+    expect(joiner.take(snapshot(41))).toBe(true);
+    expect(joiner.take(changes(42, 44))).toBe(true);
+    expect(joiner.take(changes(45, 45))).toBe(true);
+    expect(joiner.seq).toBe(45);
+  });
+
+  it("takes none that leaves a gap, repeats, or runs backwards", () => {
+    const joiner = new Joiner();
+    expect(joiner.take(changes(1, 2))).toBe(false);
+    joiner.take(snapshot(10));
+    for (const frame of [changes(12, 13), changes(10, 11), changes(5, 6), changes(11, 10)]) {
+      expect(joiner.take(frame)).toBe(false);
+      expect(joiner.seq).toBe(10);
+    }
+  });
+
+  it("begins anew at a snapshot", () => {
+    const joiner = new Joiner();
+    joiner.take(snapshot(10));
+    expect(joiner.take(snapshot(99))).toBe(true);
+    expect(joiner.take(changes(100, 100))).toBe(true);
+  });
+});
+
+describe("waiting", () => {
+  it("doubles with each failure up to a limit, and is never without chance", () => {
+    expect(waitBefore(0, 1)).toBe(400);
+    expect(waitBefore(1, 1)).toBe(800);
+    expect(waitBefore(1, 0)).toBe(400);
+    expect(waitBefore(99, 1)).toBe(15_000);
+  });
+
+  it("keeps to the way that works, and takes turns when it fails", () => {
+    const tried = [0, 1, 2, 3, 4, 5].map((failures) => transportAfter(failures, "websocket"));
+    const [ws, sse] = ["websocket", "stream"];
+    expect(tried).toEqual([ws, ws, ws, sse, ws, sse]);
+    expect(transportAfter(0, "stream")).toBe("stream");
+  });
+});
+
+class Line {
+  static opened: Line[] = [];
+  onmessage: ((message: { data: string }) => void) | null = null;
+  onclose: ((closing: { code: number }) => void) | null = null;
+  onerror: (() => void) | null = null;
+  closed = false;
+  readonly url: URL;
+  private readonly listeners: ((message: { data: string }) => void)[] = [];
+
+  constructor(
+    url: string | URL,
+    readonly kind: "websocket" | "stream",
+  ) {
+    this.url = new URL(url, "http://shop.test");
+    Line.opened.push(this);
+  }
+
+  static get last(): Line {
+    return Line.opened.at(-1)!;
+  }
+
+  addEventListener(_: string, listener: (message: { data: string }) => void): void {
+    this.listeners.push(listener);
+  }
+
+  removeEventListener(): void {}
+
+  send(frame: Snapshot | Changes): void {
+    const message = { data: JSON.stringify(frame) };
+    if (this.onmessage) this.onmessage(message);
+    else this.listeners[0]?.(message);
+  }
+
+  break(code = 1006): void {
+    if (this.kind === "websocket") this.onclose?.({ code });
+    else this.onerror?.();
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+}
+
+describe("LiveMap", () => {
+  const told: string[] = [];
+  let map: LiveMap;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    told.length = 0;
+    Line.opened = [];
+    const page = Object.assign(new EventTarget(), { visibilityState: "visible" });
+    vi.stubGlobal("document", page);
+    vi.stubGlobal("location", { href: "http://shop.test/e/gala", protocol: "http:" });
+    vi.stubGlobal("navigator", { onLine: true });
+    const window = new EventTarget();
+    vi.stubGlobal("addEventListener", window.addEventListener.bind(window));
+    vi.stubGlobal("removeEventListener", window.removeEventListener.bind(window));
+    vi.stubGlobal("dispatchEvent", window.dispatchEvent.bind(window));
+    vi.stubGlobal("WebSocket", function socket(url: URL) {
+      return new Line(url, "websocket");
+    });
+    vi.stubGlobal("EventSource", function source(url: string) {
+      return new Line(url, "stream");
+    });
+    setDeployment({ version: "1", key: "k", lab: "off", payments: "none", gate: false });
+    map = new LiveMap("gala", {
+      onSnapshot: ({ seq }) => told.push(`snapshot ${seq}`),
+      onChanges: ({ from, to }) => told.push(`changes ${from} ${to}`),
+      onState: (state, transport) => told.push(`${state} ${transport}`),
+    });
+    map.start();
+  });
+
+  afterEach(() => {
+    map.close();
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  it("goes on after the last number when the connection is lost", () => {
+    expect(Line.last.url.href).toBe("ws://shop.test/v1/events/gala/live?key=k");
+    Line.last.send(snapshot(41));
+    Line.last.send(changes(42, 44));
+    Line.last.break();
+    vi.advanceTimersByTime(400);
+    expect(Line.last.url.searchParams.get("since")).toBe("44");
+    Line.last.send(changes(45, 50));
+    expect(told).toEqual([
+      ...["connecting websocket", "snapshot 41", "live websocket", "changes 42 44"],
+      ...["reconnecting websocket", "reconnecting websocket", "changes 45 50", "live websocket"],
+    ]);
+  });
+
+  it("uses no frame after a gap: it asks again from before the gap, then for everything", () => {
+    Line.last.send(snapshot(10));
+    Line.last.send(changes(12, 13));
+    expect(Line.last.closed).toBe(true);
+    expect(told.at(-1)).toBe("reconnecting websocket");
+    vi.advanceTimersByTime(400);
+    expect(Line.last.url.searchParams.get("since")).toBe("10");
+    Line.last.send(changes(12, 13));
+    vi.advanceTimersByTime(800);
+    expect(Line.last.url.searchParams.has("since")).toBe(false);
+    Line.last.send(snapshot(13));
+    expect(told.filter((line) => line.startsWith("changes"))).toEqual([]);
+    expect(told.at(-1)).toBe("live websocket");
+  });
+
+  it("takes server-sent events where sockets do not get through, and stays with them", () => {
+    for (let tries = 0; tries < 3; tries++) {
+      Line.last.break();
+      vi.advanceTimersByTime(15_000);
+    }
+    expect(Line.last.kind).toBe("stream");
+    Line.last.send(snapshot(5));
+    expect(told.at(-1)).toBe("live stream");
+    Line.last.break();
+    vi.advanceTimersByTime(400);
+    expect(Line.last.kind).toBe("stream");
+    expect(Line.last.url.searchParams.get("since")).toBe("5");
+  });
+
+  it("gives up on an event that is not there, and on nothing else", () => {
+    Line.last.break(4429);
+    vi.advanceTimersByTime(4_999);
+    expect(Line.opened).toHaveLength(1);
+    vi.advanceTimersByTime(1);
+    Line.last.break(4404);
+    expect(told.at(-1)).toBe("gone websocket");
+    vi.advanceTimersByTime(600_000);
+    expect(Line.opened).toHaveLength(2);
+  });
+
+  it("knows at once that it is offline, and comes back at once", () => {
+    Line.last.send(snapshot(7));
+    dispatchEvent(new Event("offline"));
+    expect(Line.last.closed).toBe(true);
+    expect(told.at(-1)).toBe("reconnecting websocket");
+    vi.advanceTimersByTime(600_000);
+    expect(Line.opened).toHaveLength(1);
+    dispatchEvent(new Event("online"));
+    expect(Line.opened).toHaveLength(2);
+    expect(Line.last.url.searchParams.get("since")).toBe("7");
+  });
+
+  it("tries again when nothing comes at all", () => {
+    vi.advanceTimersByTime(15_000 + 400);
+    expect(Line.opened).toHaveLength(2);
+    expect(Line.opened[0]!.closed).toBe(true);
+  });
+
+  it("says nothing after it was closed", () => {
+    const line = Line.last;
+    map.close();
+    const before = told.length;
+    line.send(snapshot(1));
+    line.break();
+    vi.advanceTimersByTime(60_000);
+    expect(told).toHaveLength(before);
+    expect(Line.opened).toHaveLength(1);
+  });
+});

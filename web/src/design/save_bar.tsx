@@ -1,0 +1,56 @@
+import { money, number } from "../format";
+import { eventPath } from "../router";
+import { t } from "../strings";
+import { Button } from "../ui/button";
+import { useDesign } from "./context";
+import { CURRENCY } from "./limits";
+import type { Saved } from "./save";
+
+export function SaveBar(props: {
+  saved: Saved | null;
+  faults: number;
+  busy: boolean;
+  onFault: () => void;
+  onSave: () => void;
+}) {
+  const { draft, house } = useDesign();
+  const { saved } = props;
+  const say = t.design;
+  const currency = CURRENCY.test(draft.currency) ? draft.currency : "EUR";
+  const places = house.units - house.seats.length;
+  const figures: [string, string][] = [
+    [say.preview.seats, number(house.seats.length)],
+    [say.preview.places, number(places)],
+    [say.preview.units, number(house.units)],
+    [say.preview.worth, money(house.worth, currency)],
+  ];
+  return (
+    <div class="design-bar">
+      <dl class="numbers" data-testid="design-figures">
+        {figures.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <div class="design-bar-end">
+        {(saved?.kind === "trouble" || saved?.kind === "faults") && (
+          <p class="fault" role="alert">
+            {saved.kind === "trouble" ? saved.why : say.saved.faults}
+          </p>
+        )}
+        {saved?.kind === "exists" && <a href={eventPath(saved.id)}>{say.saved.existsLink}</a>}
+        {props.faults > 0 && (
+          <Button kind="quiet" onClick={props.onFault}>
+            {say.faultsLeft(props.faults)}
+          </Button>
+        )}
+        {props.faults === 0 && !saved && <span class="badge good">{say.ready}</span>}
+        <Button kind="primary" busy={props.busy} onClick={props.onSave}>
+          {say.save}
+        </Button>
+      </div>
+    </div>
+  );
+}

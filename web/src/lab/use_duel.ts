@@ -1,0 +1,197 @@
+/** A duel at a real seat: two buyers of its own, real holds, given back afterwards. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { getSeats, listEvents, newBuyer } from "../api/calls";
+import { call, newIdempotencyKey, Problem, pagesKey } from "../api/http";
+import type { Buyer } from "../api/storage";
+import type { EventView, Hold } from "../api/types";
+import { t } from "../strings";
+import { anySeat, endingOf, type Pane, type Panes, READY } from "./fight";
+
+const KEEP_MS = 30_000;
+const TRIED_MAX = 5;
+
+export interface Duel {
+  /** Null until they are known. */
+  events: EventView[] | null;
+  event: string | null;
+  seat: string | null;
+  buyers: Buyer[];
+  panes: Panes;
+  score: readonly [number, number];
+  /** Whether the winner's seat was given back already. */
+  released: boolean;
+  trouble: string | null;
+  choose: (event: string) => void;
+  another: () => void;
+  click: (pane: 0 | 1) => void;
+  both: () => void;
+  again: () => void;
+}
+
+const trial = (event: EventView) => /^(lab|stampede)-/.test(event.id);
+
+export function useDuel(): Duel {
+  const [events, setEvents] = useState<EventView[] | null>(null);
+  const [event, setEvent] = useState<string | null>(null);
+  const [free, setFree] = useState<string[]>([]);
+  const [seat, setSeat] = useState<string | null>(null);
+  const [buyers, setBuyers] = useState<Buyer[]>([]);
+  const [panes, setPanes] = useState<Panes>([READY, READY]);
+  const [score, setScore] = useState<readonly [number, number]>([0, 0]);
+  const [released, setReleased] = useState(false);
+  const [trouble, setTrouble] = useState<string | null>(null);
+  const held = useRef<{ hold: string; token: string; buyer: string }[]>([]);
+
+  const fail = (problem: unknown) =>
+    setTrouble(problem instanceof Problem ? problem.detail : t.errors.unreachable);
+
+  /** To an event that has a free seat: this one, or else the next that has. */
+  const goTo = async (candidates: EventView[]) => {
+    for (const candidate of candidates.slice(0, TRIED_MAX)) {
+      const map = await getSeats(candidate.id);
+      const found = map.seats.filter((each) => each.state === "available").map((each) => each.id);
+      if (!found.length) continue;
+      setEvent(candidate.id);
+      setFree(found);
+      setSeat(anySeat(found, null, Math.random()));
+      return;
+    }
+    setEvent(null);
+    setSeat(null);
+  };
+
+  useEffect(() => {
+    const begin = async () => {
+      const found = (await listEvents()).filter(
+        (each) => each.state === "on_sale" && each.available > 0 && !trial(each),
+      );
+      setBuyers(await Promise.all([newBuyer(), newBuyer()]));
+      await goTo(found);
+      setEvents(found);
+    };
+    begin().catch(fail);
+  }, []);
+
+  const release = async () => {
+    const theirs = held.current.splice(0);
+    setReleased(theirs.length > 0);
+    await Promise.allSettled(
+      theirs.map(({ hold, token, buyer }) =>
+        call("DELETE", `/v1/holds/${encodeURIComponent(hold)}`, {
+          holdToken: token,
+          buyerToken: buyer,
+        }),
+      ),
+    );
+  };
+
+  // Whoever leaves, or forgets about it, gives the seat back: real buyers want it.
+  useEffect(() => {
+    const leave = () => {
+      for (const { hold, token, buyer } of held.current.splice(0)) letGo(hold, token, buyer);
+    };
+    addEventListener("pagehide", leave);
+    return () => {
+      removeEventListener("pagehide", leave);
+      leave();
+    };
+  }, []);
+  const decided = panes.some((pane) => pane.kind === "won");
+  useEffect(() => {
+    if (!decided) return;
+    const timer = setTimeout(() => void release(), KEEP_MS);
+    return () => clearTimeout(timer);
+  }, [decided, seat]);
+
+  const put = (nth: 0 | 1, pane: Pane) =>
+    setPanes((before) => (nth === 0 ? [pane, before[1]] : [before[0], pane]));
+
+  const ask = async (nth: 0 | 1): Promise<Pane> => {
+    const buyer = buyers[nth]!.token;
+    const began = performance.now();
+    try {
+      const hold = await call<Hold>("POST", `/v1/events/${encodeURIComponent(event!)}/holds`, {
+        body: { seats: [seat!] },
+        buyerToken: buyer,
+        idempotencyKey: newIdempotencyKey(),
+      });
+      const token = hold.token ?? "";
+      held.current.push({ hold: hold.id, token, buyer });
+      const took_ms = performance.now() - began;
+      return { kind: "won", hold: hold.id, token, until: hold.expires_at, took_ms };
+    } catch (problem) {
+      const took_ms = performance.now() - began;
+      if (problem instanceof Problem && problem.status === 409) {
+        return { kind: "lost", reason: problem.reason, detail: problem.detail, took_ms };
+      }
+      const detail = problem instanceof Problem ? problem.detail : t.errors.unreachable;
+      return { kind: "failed", detail };
+    }
+  };
+
+  const settled = (after: Panes) => {
+    const ending = endingOf(after);
+    if (ending?.kind !== "one") return;
+    const { winner } = ending;
+    setScore(([one, two]) => (winner === 0 ? [one + 1, two] : [one, two + 1]));
+  };
+
+  const click = async (nth: 0 | 1) => {
+    put(nth, { kind: "asking" });
+    const pane = await ask(nth);
+    put(nth, pane);
+    const other = panes[nth === 0 ? 1 : 0];
+    settled(nth === 0 ? [pane, other] : [other, pane]);
+  };
+
+  /** In one breath; who is sent first is chance, and who is first there is the network's. */
+  const both = async () => {
+    setPanes([{ kind: "asking" }, { kind: "asking" }]);
+    const order: (0 | 1)[] = Math.random() < 0.5 ? [0, 1] : [1, 0];
+    const answers = new Map<0 | 1, Promise<Pane>>();
+    for (const nth of order) answers.set(nth, ask(nth));
+    for (const [nth, answer] of answers) void answer.then((pane) => put(nth, pane));
+    const after = await Promise.all([answers.get(0)!, answers.get(1)!]);
+    settled(after as Panes);
+  };
+
+  const renew = async (next: string | null) => {
+    await release();
+    setReleased(false);
+    setPanes([READY, READY]);
+    setSeat(next);
+  };
+
+  return {
+    events,
+    event,
+    seat,
+    buyers,
+    panes,
+    score,
+    released,
+    trouble,
+    choose: (id) => {
+      const chosen = events?.filter((each) => each.id === id) ?? [];
+      void renew(null)
+        .then(() => goTo(chosen))
+        .catch(fail);
+    },
+    another: () => void renew(anySeat(free, seat, Math.random())),
+    click: (nth) => void click(nth),
+    both: () => void both(),
+    again: () => void renew(seat),
+  };
+}
+
+/** As the page goes away: nobody waits for the answer. */
+function letGo(hold: string, token: string, buyer: string): void {
+  const headers = {
+    Authorization: `Bearer ${pagesKey()}`,
+    "Buyer-Token": buyer,
+    "Hold-Token": token,
+  };
+  const path = `/v1/holds/${encodeURIComponent(hold)}`;
+  fetch(path, { method: "DELETE", headers, keepalive: true, credentials: "omit" }).catch(() => {});
+}
