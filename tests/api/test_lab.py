@@ -59,6 +59,7 @@ def test_a_crowd_at_holdfast_gets_exactly_what_there_is(served, stock):
     assert (found["store"], found["gate"], found["policy"]) == ("sqlite", "none", "authority")
 
 
+@pytest.mark.slow
 def test_over_http_the_crowd_comes_through_the_front_door(served):
     found = result(served, buyers=500, seats=1, over="http")
     assert counted(found) == (1, 499, 0, 0)
@@ -69,6 +70,7 @@ def test_over_http_the_crowd_comes_through_the_front_door(served):
     assert states == {"closed"}
 
 
+@pytest.mark.slow
 def test_the_naive_strategy_oversells_before_everybodys_eyes(served):
     """The control: the very crowd that Holdfast sells one seat to, once."""
     found = result(served, strategy="naive", buyers=1_000, seats=1)
@@ -85,6 +87,7 @@ def test_the_others_that_are_right_sell_what_there_is(served, strategy):
     assert counted(result(served, strategy=strategy)) == (3, 197, 0, 0)
 
 
+@pytest.mark.slow
 def test_one_run_at_a_time_and_all_are_listed(served):
     run = begin(served, strategy="pessimistic", buyers=3_000, seats=1)
     busy = served.call("POST", "/v1/lab/runs", {"buyers": 1, "seats": 1})
@@ -117,13 +120,14 @@ def test_what_is_wrong_is_told_at_once_and_what_cannot_be_too(served):
     assert wrong.status_code == 422
     faults = {fault["path"] for fault in wrong.json()["faults"]}
     assert faults == {"buyers", "seats", "strategy", "gate", "over", "more"}
-    for asked, reason in [
+    impossible: list[tuple[dict[str, Any], str]] = [
         ({"strategy": "skip-locked"}, "lab_unavailable"),
         ({"strategy": "redis-lua"}, "lab_unavailable"),
         ({"strategy": "naive", "over": "http"}, "lab_unavailable"),
         ({"policy": "two-layer"}, "no_gate"),
         ({"gate": True}, "no_gate"),
-    ]:
+    ]
+    for asked, reason in impossible:
         answer = served.call("POST", "/v1/lab/runs", {"buyers": 1, "seats": 1, **asked})
         assert (answer.status_code, answer.json()["reason"]) == (409, reason), asked
     unknown = served.call("GET", "/v1/lab/runs/01KA5X3V6C8D7E2F4A0B1C9D5E")

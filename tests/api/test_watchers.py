@@ -2,15 +2,17 @@
 one. The processes are those of the bench, so that what it measures is also what is tested."""
 
 import json
+from contextlib import ExitStack
 
 import pytest
 
 from holdfast.lab.bench.figures import MEASUREMENTS
 from holdfast.lab.bench.frames import Ledger, Way, digest_of_map, digests
 from holdfast.lab.bench.watched import Stage, Watched, memory_bytes
-from holdfast.lab.servers import Postgres, own_server
 from tests.api.serving import ADMIN, serving
 from tests.api.test_workers import until
+from tests.servers import Postgres, own_server
+from tests.services import needed
 
 WATCHERS = 200
 SLOW = 20
@@ -103,13 +105,15 @@ def test_a_missing_frame_shows_as_a_gap_and_as_another_map():
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_two_thousand_watchers_cost_the_holds_at_most_as_much_again(store, tmp_path):
-    if store == "sqlite":
-        check(f"sqlite:///{tmp_path / 'shop.db'}")
-    else:
-        with own_server(Postgres) as server:
-            check(server.url)
+def test_two_thousand_watchers_cost_holds_in_sqlite_at_most_as_much_again(tmp_path):
+    check(f"sqlite:///{tmp_path / 'shop.db'}")
+
+
+@pytest.mark.soak
+@pytest.mark.service
+def test_two_thousand_watchers_cost_holds_in_postgres_at_most_as_much_again():
+    with contextmanager(needed_server)(Postgres) as server:
+        check(server.url)
 
 
 def check(url: str) -> None:

@@ -13,12 +13,21 @@ RUN = """axe.run(document, {
   runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 })"""
 
+# Colours that are on their way from light to dark are nobody's.
+STILL = """async () => {
+  for (let still = 0; still < 3; ) {
+    await new Promise(requestAnimationFrame);
+    still = document.getAnimations().some((each) => each instanceof CSSTransition) ? 0 : still + 1;
+  }
+}"""
+
 
 async def findings(page: Page) -> list[str]:
     """What is seriously or critically wrong, each with where and why; in light and in dark."""
     found: list[str] = []
     for scheme in ("light", "dark"):
         await page.emulate_media(color_scheme=scheme)
+        await page.evaluate(STILL)
         found += [f"{scheme}: {each}" for each in await _grave(page)]
     return found
 

@@ -35,8 +35,9 @@ def hold(served: Served, event: str, *seats: str) -> str:
 
 
 def buy(served: Served, event: str, *seats: str) -> None:
-    body = {"hold": hold(served, event, *seats), "payment": {"method": "sandbox:ok"}}
-    made = served.call("POST", "/v1/orders", body, headers={"Idempotency-Key": f"{event}{seats}"})
+    kept = hold(served, event, *seats)
+    body = {"hold": kept, "payment": {"method": "sandbox:ok"}}
+    made = served.call("POST", "/v1/orders", body, headers={"Idempotency-Key": kept})
     assert made.status_code == 201, made.text
 
 

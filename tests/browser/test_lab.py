@@ -36,7 +36,7 @@ async def test_a_stampede_oversells_nothing_and_the_naive_one_shows_that_it_coul
     reached = page.locator("figure", has_text="What of the crowd reached the database")
     await expect(reached).to_contain_text(f"{ours['reached_authority']:,}")
 
-    await page.get_by_role("radio", name="Over HTTP").check()
+    await page.get_by_role("radio", name="HTTP").check()
     await stampede(page, Buyers=300, How_many=1)
     await expect(verdict).to_contain_text("1 seat, and it was sold once.", timeout=RUN_MS)
     assert (runs(site)[0]["over"], runs(site)[0]["result"]["sold"]) == ("http", 1)

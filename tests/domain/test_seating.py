@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 from fractions import Fraction
 from itertools import pairwise
-from math import sqrt
+from math import cos, hypot, pi, sin, sqrt
 from statistics import median
 
 import pytest
@@ -38,6 +38,10 @@ def house_of(
 
 def choice(house: House, quantity: int, without: Collection[str] = (), **rest):
     return house.choose(Best(quantity, **rest), (), NOW, without)
+
+
+def apart(a: SeatPlan, b: SeatPlan) -> float:
+    return hypot(b.x - a.x, b.y - a.y)
 
 
 class Naive:
@@ -89,13 +93,13 @@ class Naive:
     def runs(self, usable: Collection[str]) -> Iterator[tuple[int, list[tuple[int, SeatPlan]]]]:
         """The maximal runs of adjacent usable seats, each with its row and positions."""
         for place, row in enumerate(self.rows):
-            steps = [abs(b.x - a.x) for a, b in pairwise(row) if b.number - a.number == 1]
+            steps = [apart(a, b) for a, b in pairwise(row) if b.number - a.number == 1]
             run: list[tuple[int, SeatPlan]] = []
             for position, seat in enumerate(row):
                 if run and not (
                     seat.number - run[-1][1].number == 1
                     and run[-1][0] == position - 1
-                    and abs(seat.x - run[-1][1].x) <= 1.5 * median(steps)
+                    and apart(seat, run[-1][1]) <= 1.5 * median(steps)
                 ):
                     yield place, run
                     run = []
@@ -307,6 +311,18 @@ def test_an_aisle_is_more_than_one_and_a_half_of_the_usual_steps() -> None:
     for shift, together in ((0.5, True), (0.51, False)):
         seats = [replace(seat, x=seat.x + shift * (seat.number > 3)) for seat in row_of(6)]
         assert isinstance(choice(house_of(*seats), 6), list) is together
+
+
+def test_in_a_bent_row_neighbours_are_neighbours_and_an_aisle_is_an_aisle() -> None:
+    def bent(aisle: int) -> list[SeatPlan]:
+        """Around the corner of a stand: it ends running straight to the front."""
+        steps = [6 - seat.number + aisle * (seat.number <= 3) for seat in row_of(6)]
+        angles = [pi / 2 - step * 0.16 for step in steps]
+        places = zip(row_of(6), angles, strict=True)
+        return [replace(seat, x=10 * sin(at), y=10 * cos(at)) for seat, at in places]
+
+    assert isinstance(choice(house_of(*bent(aisle=0)), 6), list)
+    assert choice(house_of(*bent(aisle=1)), 4) == Shortage(6)
 
 
 def test_together_never_crosses_a_missing_number() -> None:

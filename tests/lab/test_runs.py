@@ -141,10 +141,16 @@ def test_what_is_offered_is_what_the_deployment_can_do(store, gate, missing):
 
 
 @pytest.mark.slow
-async def test_a_crowd_that_nobody_waits_for_any_more_cleans_up_and_ends(tmp_path):
+@pytest.mark.parametrize("temporary", [False, True])
+async def test_a_crowd_that_nobody_waits_for_any_more_cleans_up_and_ends(tmp_path, temporary):
     """As when its worker is killed: the pipe ends."""
     url = f"sqlite:///{tmp_path / 'lab.db'}"
-    order = Order(Trial("pessimistic", 20_000, 1), Settings(store="memory://"), database=url)
+    order = Order(
+        Trial("pessimistic", 20_000, 1),
+        Settings(store="memory://"),
+        database=url,
+        folder=str(tmp_path) if temporary else "",
+    )
     crowd = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "holdfast.lab.runs.crowd"), stdin=PIPE, stdout=PIPE
     )
@@ -154,6 +160,9 @@ async def test_a_crowd_that_nobody_waits_for_any_more_cleans_up_and_ends(tmp_pat
     assert b"Progress" in await asyncio.wait_for(crowd.stdout.readline(), 20)
     crowd.stdin.close()
     assert await asyncio.wait_for(crowd.wait(), 20) == 0
+    assert tmp_path.exists() is not temporary
+    if temporary:
+        return
     line = await SqliteLine.open(url)
     assert await line.rows(EXISTING["sqlite"]) == []
     await line.close()

@@ -41,6 +41,9 @@ async def metrics(service: Service, call: Call) -> Reply:
 async def see(service: Service, call: Call) -> Reply:
     shop = service.shop
     keeper = shop.keeper
+    if keeper is not None:
+        # In a quiet hour nobody else would notice that it is down.
+        await keeper.probe()
     rounds = await _rounds(service)
     system = wire.System(
         version=holdfast.__version__,

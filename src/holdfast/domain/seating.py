@@ -381,14 +381,19 @@ def _natural(name: str) -> list[tuple[str, int]]:
 
 def _adjacent(row: _Row) -> Iterator[_Row]:
     """The row cut at every aisle and missing number."""
-    steps = [abs(b.x - a.x) for a, b in pairwise(row) if b.number - a.number == 1]
+    steps = [_apart(a, b) for a, b in pairwise(row) if b.number - a.number == 1]
     step_max = AISLE_STEPS * median(steps) if steps else 0.0
     start = 0
     for at, (a, b) in enumerate(pairwise(row), 1):
-        if b.number - a.number != 1 or abs(b.x - a.x) > step_max:
+        if b.number - a.number != 1 or _apart(a, b) > step_max:
             yield row[start:at]
             start = at
     yield row[start:]
+
+
+def _apart(a: SeatPlan, b: SeatPlan) -> float:
+    """In a bent row, or one that runs front to back, x alone does not say."""
+    return hypot(b.x - a.x, b.y - a.y)
 
 
 def _middle(values: Iterable[float]) -> float:

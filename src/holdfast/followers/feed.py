@@ -94,9 +94,11 @@ class Feed:
     """The facts from `first` to `last`. Of those, subscribers are told what is up to `edge`: they
     all stand at an edge, so what one needs next is what the others need."""
 
-    def __init__(self, event: str, seq: int, hidden: frozenset[str], counts: Counts) -> None:
+    def __init__(
+        self, event: str, seq: int, hidden: frozenset[str], counts: Counts | None = None
+    ) -> None:
         self.event = event
-        self._counts = counts
+        self._counts = counts or Counts()
         self.hidden = hidden
         """Seats that look sold to everybody, whatever is told of them."""
         self.pools: dict[str, int] | None = None

@@ -163,7 +163,14 @@ export class LiveMap {
       over = true;
       this.ended(how);
     };
-    const address = this.address();
+    let address: string;
+    try {
+      address = this.address();
+    } catch {
+      // The pages have no key any more.
+      this.tell("gone", "unauthorized");
+      return;
+    }
     const close =
       this.transport === "websocket"
         ? openSocket(address, this.received, ended)

@@ -1,10 +1,13 @@
 /** What a browser keeps. Buyer and holds are shared by its tabs and survive a reload; the admin key
  * is a tab's own and ends with it. A browser that keeps nothing (private mode) works until reload. */
 
+import type { Ask } from "./types";
+
 const BUYER = "holdfast.buyer";
 const HOLD = "holdfast.hold.";
 const ORDERS = "holdfast.orders.";
 const ORDERS_MAX = 50;
+const ASKING = "holdfast.asking.";
 const ADMIN = "holdfast.admin";
 const THEME = "holdfast.theme";
 
@@ -76,6 +79,17 @@ export const keptHold = (event: string): KeptHold | null =>
   parsed<KeptHold>(read(shared, HOLD + event));
 export const keepHold = (event: string, hold: KeptHold | null): void =>
   write(shared, HOLD + event, hold && JSON.stringify(hold));
+
+/** A hold that was asked for and is not answered: a reload finds out with the same key. */
+export interface Asking {
+  ask: Ask;
+  key: string;
+}
+
+export const keptAsking = (event: string): Asking | null =>
+  parsed<Asking>(read(own, ASKING + event));
+export const keepAsking = (event: string, asking: Asking | null): void =>
+  write(own, ASKING + event, asking && JSON.stringify(asking));
 
 export const keptOrders = (event: string): KeptOrder[] =>
   parsed<KeptOrder[]>(read(shared, ORDERS + event)) ?? [];

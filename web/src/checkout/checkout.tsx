@@ -9,7 +9,7 @@ import { addsUp, type Describe, linesOf } from "./describe";
 import { Payment } from "./payment";
 import type { End, Phase, Units, Wait } from "./phases";
 import { Ticket } from "./ticket";
-import { Timer } from "./timer";
+import { InTime, Timer } from "./timer";
 import { price, UnitLines } from "./unit_lines";
 import type { Desk } from "./use_hold";
 import "../style/checkout.css";
@@ -158,7 +158,12 @@ function Paying(props: CheckoutProps & { hold: Hold; order: Order | null; wait: 
       <div class={`paying ${stuck ? "stuck" : ""}`} role="status">
         <span class="spinner" aria-hidden="true" />
         <p>
-          {t.checkout.waits[wait]} <span class="soft">{t.checkout.keepsTime}</span>
+          {t.checkout.waits[wait]}{" "}
+          {desk.deadline && (
+            <InTime deadline={desk.deadline}>
+              <span class="soft">{t.checkout.keepsTime}</span>
+            </InTime>
+          )}
         </p>
       </div>
       {wait === "buyer" &&

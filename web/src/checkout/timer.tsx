@@ -1,11 +1,13 @@
 /** How long the hold still lasts. Counted here, decided by the service: at zero it is asked. */
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { countdown } from "../format";
 import { t } from "../strings";
 import { type Deadline, secondsLeft, warningAt } from "./deadline";
 
 const ASK_AGAIN_MS = 1_000;
+const nothing = () => undefined;
 
 export interface TimerProps {
   deadline: Deadline;
@@ -15,9 +17,14 @@ export interface TimerProps {
   onZero: () => void;
 }
 
+/** What is said only as long as there is time. */
+export function InTime(props: { deadline: Deadline; children: ComponentChildren }) {
+  return useSecondsLeft(props.deadline) > 0 && props.children;
+}
+
 /** The time alone, for where there is no room for more. */
 export function Countdown({ deadline }: { deadline: Deadline }) {
-  const left = useSecondsLeft(deadline, () => undefined);
+  const left = useSecondsLeft(deadline);
   return (
     <strong class={`numbers ${warningAt(left) === null ? "" : "soon"}`}>{countdown(left)}</strong>
   );
@@ -53,7 +60,7 @@ export function Timer({ deadline, ofSeconds, extendable, onZero }: TimerProps) {
 }
 
 /** Ticks with the whole seconds. At zero it calls, and calls again until the deadline is another. */
-function useSecondsLeft(deadline: Deadline, onZero: () => void): number {
+export function useSecondsLeft(deadline: Deadline, onZero: () => void = nothing): number {
   const [left, setLeft] = useState(() => secondsLeft(deadline, performance.now()));
   const zero = useRef(onZero);
   zero.current = onZero;

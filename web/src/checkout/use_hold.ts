@@ -13,11 +13,14 @@ import {
 } from "../api/calls";
 import { newIdempotencyKey, Problem } from "../api/http";
 import {
+  type Asking,
   forgetOrder,
   type KeptHold,
   type KeptOrder,
+  keepAsking,
   keepHold,
   keepOrder,
+  keptAsking,
   keptHold,
   keptOrders,
   onHoldChanged,
@@ -30,6 +33,7 @@ import { endOf, type Fact, next, type Phase, START, standingOf } from "./phases"
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000, 15_000];
 const REFRESHED_MAX = 10;
+const FRESH_MS = 1_500;
 
 export interface Desk {
   phase: Phase;
@@ -269,13 +273,31 @@ export function useHold(event: EventView): Desk {
       return false;
     };
 
-    const place = async (ask: Ask): Promise<Refusal | null> => {
+    /** Asks under a key that is kept first: whoever asks for the same again, after a lost answer or
+     * a reload, gets what the first call made. */
+    const ask = async ({ ask, key }: Asking): Promise<Hold> => {
+      keepAsking(id, { ask, key });
+      const began = performance.now();
+      try {
+        const hold = await placeHold(id, ask, key);
+        keepAsking(id, null);
+        keep({ id: hold.id, token: hold.token! });
+        // A first answer that is given again says how long there was then, not now.
+        return performance.now() - began < FRESH_MS ? hold : await getHold(hold.id, hold.token!);
+      } catch (problem) {
+        if (problem instanceof Problem && !problem.passing) keepAsking(id, null);
+        throw problem;
+      }
+    };
+
+    const place = async (wanted: Ask): Promise<Refusal | null> => {
       setBusy("place");
       setTrouble(null);
       turn.current += 1;
+      const before = keptAsking(id);
+      const same = before && JSON.stringify(before.ask) === JSON.stringify(wanted);
       try {
-        const hold = await placeHold(id, ask);
-        keep({ id: hold.id, token: hold.token! });
+        const hold = await ask(same ? before : { ask: wanted, key: newIdempotencyKey() });
         tell({ type: "held", hold, found: false });
         return null;
       } catch (problem) {
@@ -284,6 +306,18 @@ export function useHold(event: EventView): Desk {
       } finally {
         setBusy(null);
       }
+    };
+
+    /** After a reload in mid-question. */
+    const askAgain = async (): Promise<void> => {
+      const before = keptAsking(id);
+      if (!keptHold(id) && before) {
+        await ask(before).catch((problem) => {
+          if (!(problem instanceof Problem)) throw problem;
+          keepAsking(id, null);
+        });
+      }
+      await look();
     };
 
     const release = async (): Promise<boolean> => {
@@ -410,11 +444,11 @@ export function useHold(event: EventView): Desk {
       setOrders(keptOrders(id));
     };
 
-    return { place, release, extend, pay, otherwise, look, again, show, refreshOrders };
+    return { place, askAgain, release, extend, pay, otherwise, look, again, show, refreshOrders };
   }, [id]);
 
   useEffect(() => {
-    void desk.look();
+    void desk.askAgain();
     void desk.refreshOrders();
     const stop = onHoldChanged(id, () => {
       setOrders(keptOrders(id));

@@ -49,11 +49,14 @@ export default function DesignPage(_: PageProps) {
 
   const goToFault = () => {
     showAll();
-    const first = faults[0];
-    if (!first) return;
-    const block = /^(grids|arcs)\[(\d+)\]/.exec(first.path);
-    if (block) design.setOpen(draft[block[1] as "grids" | "arcs"][Number(block[2])]!.key, true);
-    requestAnimationFrame(() => requestAnimationFrame(() => focusPath(first.path)));
+    if (faults[0]) goTo(faults[0].path);
+  };
+  const goTo = (path: string) => {
+    const block = /^(grids|arcs)\[(\d+)\]/.exec(path);
+    const item = block && draft[block[1] as "grids" | "arcs"][Number(block[2])];
+    if (item) design.setOpen(item.key, true);
+    // Once the block is open, and the dialog that was before it is gone.
+    requestAnimationFrame(() => requestAnimationFrame(() => focusPath(path)));
   };
   const send = async () => {
     if (house.faults.length) {
@@ -66,12 +69,12 @@ export default function DesignPage(_: PageProps) {
     setAnswer({ draft, saved: result });
     if (result.kind === "exists") {
       setServiceFaults([{ path: "id", text: say.saved.exists(result.id) }]);
-      requestAnimationFrame(() => focusPath("id"));
+      goTo("id");
     }
     if (result.kind === "faults") {
       setServiceFaults(result.faults);
       showAll();
-      requestAnimationFrame(() => focusPath(result.faults[0]!.path));
+      goTo(result.faults[0]!.path);
     }
     if (result.kind === "saved") scrollTo(0, 0);
   };

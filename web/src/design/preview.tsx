@@ -28,7 +28,7 @@ export function Preview() {
         {plan.tiers.map((tier) => (
           <li key={tier.id}>
             <span
-              class="swatch"
+              class="design-swatch"
               style={{ background: `var(--tier-${(tier.color % 6) + 1})` }}
               aria-hidden="true"
             />

@@ -4,6 +4,8 @@ import { t } from "../strings";
 import { Button } from "../ui/button";
 import { useDesign } from "./context";
 import { CURRENCY } from "./limits";
+import type { Draft } from "./model";
+import type { Fault } from "./reading";
 import type { Saved } from "./save";
 
 export function SaveBar(props: {
@@ -37,7 +39,7 @@ export function SaveBar(props: {
       <div class="design-bar-end">
         {(saved?.kind === "trouble" || saved?.kind === "faults") && (
           <p class="fault" role="alert">
-            {saved.kind === "trouble" ? saved.why : say.saved.faults}
+            {saved.kind === "trouble" ? saved.why : inWords(saved.faults, draft)}
           </p>
         )}
         {saved?.kind === "exists" && <a href={eventPath(saved.id)}>{say.saved.existsLink}</a>}
@@ -53,4 +55,13 @@ export function SaveBar(props: {
       </div>
     </div>
   );
+}
+
+/** What speaks of no field is said here, for it can be marked nowhere. */
+function inWords(faults: Fault[], draft: Draft): string {
+  const nowhere = faults.find(
+    ({ path }) => !/^(tiers|grids|arcs|pools|seats|units)\b/.test(path) && !(path in draft),
+  );
+  const { faults: marked, elsewhere } = t.design.saved;
+  return nowhere ? elsewhere(nowhere.path, nowhere.text) : marked;
 }

@@ -131,6 +131,7 @@ export function House({ event, deployment, onStale }: HouseProps) {
       </div>
       <Sheet
         phase={desk.phase.name}
+        eager={plan?.count === 0}
         urgent={no !== null}
         summary={
           desk.phase.name === "picking"

@@ -89,7 +89,7 @@ export function Picker(props: PickerProps) {
         </Button>
         <p class="hint">{forHowLong(event.hold_seconds)}</p>
       </div>
-      {props.orders.length > 0 && <Tickets orders={props.orders} onShow={props.onShow} />}
+      {props.orders.length > 0 && <Tickets {...props} />}
     </div>
   );
 }
@@ -210,7 +210,7 @@ function Best({ event, plan, selection, onBest, selling, room, units }: PartProp
   );
 }
 
-function Tickets({ orders, onShow }: Pick<PickerProps, "orders" | "onShow">) {
+function Tickets({ orders, describe, onShow }: PickerProps) {
   const title = useId();
   return (
     <section class="picker-part" aria-labelledby={title}>
@@ -218,11 +218,14 @@ function Tickets({ orders, onShow }: Pick<PickerProps, "orders" | "onShow">) {
       <ul class="ticket-lines">
         {orders.map((order) => {
           const units = t.event.ticketOf(order.seats.length + count(order.pools));
+          const names = linesOf(order, describe).map(({ words, quantity }) =>
+            quantity > 1 ? `${quantity} × ${words.text}` : words.text,
+          );
           return (
             <li key={order.id}>
               <span class="unit-name">
                 {units}
-                <small class="mono">{order.id}</small>
+                <small class="ticket-units">{names.join("; ")}</small>
               </span>
               <Button label={`${t.event.showTicket} ${order.id}`} onClick={() => onShow(order)}>
                 {t.event.showTicket}

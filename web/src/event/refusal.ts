@@ -135,7 +135,8 @@ export function explain(no: Refusal, { selection, owned, ...names }: Circumstanc
       return { text: said.unreachable, ways: ["retry"] };
   }
   if (no.status === 429) return { text: said.tooMany, ways: ["retry"] };
-  if (no.status >= 500) return { text: said.overloaded, ways: ["retry"] };
+  if (no.status === 503) return { text: said.overloaded, ways: ["retry"] };
+  if (no.status >= 500) return { text: said.failed, ways: ["retry"] };
   return { text: said.other(no.detail), ways: ["retry"] };
 }
 

@@ -12,6 +12,8 @@ const NARROW = "(max-width: 859px)";
 
 export interface SheetProps {
   phase: Phase["name"];
+  /** There is nothing to choose but in here. */
+  eager: boolean;
   /** Something in it must be seen now. */
   urgent: boolean;
   /** What a closed sheet says. */
@@ -26,17 +28,19 @@ export interface SheetProps {
 }
 
 export function Sheet(props: SheetProps) {
-  const { phase, urgent, deadline, action, children } = props;
+  const { phase, eager, urgent, deadline, action, children } = props;
   const narrow = useNarrow();
   const handle = useRef<HTMLButtonElement>(null);
   const first = useRef(true);
-  const [open, setOpen] = useState(phase !== "picking" && phase !== "looking");
+  const wanted = eager || (phase !== "picking" && phase !== "looking");
+  const [open, setOpen] = useState(wanted);
   useEffect(() => {
-    setOpen(phase !== "picking" && phase !== "looking");
+    setOpen(wanted);
     // What had the focus is out of sight now.
-    if (!first.current && phase === "picking") handle.current?.focus({ preventScroll: true });
+    if (!first.current && !wanted && phase === "picking")
+      handle.current?.focus({ preventScroll: true });
     first.current = phase === "looking";
-  }, [phase]);
+  }, [phase, eager]);
   useEffect(() => {
     if (urgent) setOpen(true);
   }, [urgent]);

@@ -16,7 +16,7 @@ export function Choices(props: ChoicesProps) {
   return (
     <fieldset class="choices" {...(props.hint ? { "aria-describedby": `${id}-hint` } : {})}>
       <legend>{props.legend}</legend>
-      <div class="switch">
+      <div class="choice-row">
         {props.choices.map((choice) => (
           <label key={choice.value}>
             <input

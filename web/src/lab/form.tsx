@@ -163,7 +163,13 @@ function Manner(props: {
   const { asked, deployment, onChange } = props;
   const http = props.lab.ways.find((way) => way.id === "http");
   const gated = deployment.gate && asked.gate !== false;
-  const policy = asked.policy ?? "authority";
+  const hint = !deployment.gate
+    ? t.lab.policyNeedsGate
+    : !gated
+      ? t.lab.policyHint.authority
+      : asked.policy
+        ? t.lab.policyHint[asked.policy]
+        : t.lab.policyUsualHint;
   return (
     <>
       <Choices
@@ -181,19 +187,22 @@ function Manner(props: {
         <CheckField
           label={t.lab.gate}
           checked={gated}
-          onInput={(gate) => onChange({ gate, ...(gate ? {} : { policy: "authority" }) })}
+          onInput={(gate) => onChange({ gate: gate ? null : false, policy: null })}
         />
       )}
       <SelectField
         label={t.lab.policy}
-        value={gated ? policy : "authority"}
-        choices={POLICIES.map((each) => ({
-          value: each,
-          label: t.lab.policies[each],
-          disabled: !gated && each !== "authority",
-        }))}
-        hint={deployment.gate ? t.lab.policyHint[policy] : t.lab.policyNeedsGate}
-        onInput={(each) => onChange({ policy: each as Policy })}
+        value={gated ? (asked.policy ?? "") : "authority"}
+        choices={[
+          ...(gated ? [{ value: "", label: t.lab.policyUsual }] : []),
+          ...POLICIES.map((each) => ({
+            value: each,
+            label: t.lab.policies[each],
+            disabled: !gated && each !== "authority",
+          })),
+        ]}
+        hint={hint}
+        onInput={(each) => onChange({ policy: (each || null) as Policy | null })}
       />
     </>
   );

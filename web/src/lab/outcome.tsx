@@ -80,7 +80,7 @@ function Failed({ run }: { run: Run }) {
   return (
     <div class="notice bad" role="alert">
       <h3>{t.lab.failed}</h3>
-      <p>{run.error}</p>
+      <p class="sentence">{run.error}</p>
       {run.progress.answered > 0 && (
         <p class="numbers">
           {t.lab.failedAfter(number(run.progress.answered), number(run.buyers))}
@@ -188,7 +188,7 @@ function Reached({ result }: { result: Result }) {
   const said: string[] = [];
   if (result.strategy === "holdfast") {
     if (spared > 0) said.push(t.lab.spared(number(spared)));
-    if (result.batches) {
+    if (result.batches && result.reached_authority >= 2 * result.batches) {
       said.push(t.lab.perBatch(number(Math.round(result.reached_authority / result.batches))));
     }
   } else if (result.strategy !== "redis-lua") {

@@ -23,7 +23,7 @@ export function mannerOf(run: Run): string {
   const gated = run.gate && run.policy && run.policy !== "authority";
   return [
     t.lab.over[run.over],
-    gated ? t.lab.policies[run.policy as keyof typeof t.lab.policies] : "",
+    gated ? t.lab.holdsIn(t.lab.policies[run.policy as keyof typeof t.lab.policies]) : "",
   ]
     .filter(Boolean)
     .join(" · ");

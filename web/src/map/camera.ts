@@ -52,12 +52,12 @@ export class Camera {
     else this.look(this.x, this.y, this.scale);
   }
 
-  /** Another house, seen from the same place. */
-  enter(box: Box): void {
+  /** Another house, seen from the same place, which may have another name there. */
+  enter(box: Box, dx = 0, dy = 0): void {
     const fitted = this.atFit;
     this.box = box;
     if (fitted) this.fit();
-    else this.look(this.x, this.y, this.scale);
+    else this.look(this.x + dx, this.y + dy, this.scale);
   }
 
   /** Within what is allowed. */

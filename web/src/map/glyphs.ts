@@ -260,10 +260,10 @@ function body(ctx: CanvasRenderingContext2D, radius: number, flags: number): voi
 function cut(ctx: CanvasRenderingContext2D, pitch: number): void {
   ctx.save();
   ctx.globalCompositeOperation = "destination-out";
-  ctx.lineWidth = Math.max(1, pitch * 0.1);
+  ctx.lineWidth = Math.max(1, pitch * 0.08);
   ctx.beginPath();
-  ctx.moveTo(-pitch * 0.5, pitch * 0.22);
-  ctx.lineTo(pitch * 0.5, pitch * 0.22);
+  ctx.moveTo(-pitch * 0.5, pitch * 0.27);
+  ctx.lineTo(pitch * 0.5, pitch * 0.27);
   ctx.stroke();
   ctx.restore();
 }

@@ -51,6 +51,8 @@ export class Painter {
   /** All of the house in one: shown where the front sheet does not reach. */
   private whole: Sheet | null = null;
   private drawing: Drawing | null = null;
+  /** The sheet before the last: nobody sees it any more. */
+  private spare: Sheet | null = null;
   private marks = new Uint8Array();
   private marked: number[] = [];
   private dpr = 1;
@@ -95,7 +97,7 @@ export class Painter {
   }
 
   private forget(): void {
-    this.front = this.whole = this.drawing = null;
+    this.front = this.whole = this.drawing = this.spare = null;
     this.pending.clear();
     this.pills.clear();
     this.names = null;
@@ -206,7 +208,8 @@ export class Painter {
     const width = Math.max(1, right - left);
     const height = Math.max(1, bottom - top);
     const sheet = new Sheet(scene, camera.scale, left, top, width, height);
-    this.drawing = { sheet, steps: sheet.draw(), missed: new Set() };
+    this.drawing = { sheet, steps: sheet.draw(this.spare), missed: new Set() };
+    this.spare = null;
   }
 
   private finish(budget: number): void {
@@ -222,8 +225,10 @@ export class Painter {
         sheet.top <= box.top * sheet.pitch + 1 &&
         sheet.left + sheet.width >= box.right * sheet.pitch - 1 &&
         sheet.top + sheet.height >= box.bottom * sheet.pitch - 1;
+      const before = this.front;
       if (whole) this.whole = sheet;
       this.front = sheet;
+      if (before !== this.whole) this.spare = before;
       return;
     } while (performance.now() < until);
   }

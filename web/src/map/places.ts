@@ -198,14 +198,17 @@ const around = (box: Box, by: number): Box => ({
   bottom: box.bottom + by,
 });
 
+/** Side by side in lines; those of the last line share its width. */
 function tiled(box: Box, count: number, columns = Math.ceil(Math.sqrt(count))): Box[] {
   const lines = Math.ceil(count / columns);
   const gap = 0.8;
-  const width = (box.right - box.left + gap) / columns;
   const height = (box.bottom - box.top + gap) / lines;
   return Array.from({ length: count }, (_, at) => {
+    const line = Math.floor(at / columns);
+    const abreast = line === lines - 1 ? count - line * columns : columns;
+    const width = (box.right - box.left + gap) / abreast;
     const left = box.left + (at % columns) * width;
-    const top = box.top + Math.floor(at / columns) * height;
+    const top = box.top + line * height;
     return { left, top, right: left + width - gap, bottom: top + height - gap };
   });
 }

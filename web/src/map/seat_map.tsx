@@ -1,6 +1,6 @@
 /** The house on a canvas, to look around in and to pick seats from. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { t } from "../strings";
 import { flagsOf, placeOfSeat, poolInWords, seatInWords, tierAndPrice } from "./describe";
 import type { Cursor } from "./painter";
@@ -35,6 +35,7 @@ export function SeatMap(props: SeatMapProps) {
   // What the view calls back must see the props of now.
   const now = useRef(props);
   now.current = props;
+  const keys = useId();
   const [zoom, setZoom] = useState({ atFit: true, atClosest: false });
 
   useEffect(() => {
@@ -68,6 +69,7 @@ export function SeatMap(props: SeatMapProps) {
       props.suggested,
       props.readonly,
       props.stage,
+      props.currency,
     ],
   );
 
@@ -86,7 +88,7 @@ export function SeatMap(props: SeatMapProps) {
         role="application"
         aria-roledescription={t.map.kind}
         aria-label={t.map.label}
-        aria-describedby="map-keys"
+        aria-describedby={keys}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: an application takes the keys itself
         tabIndex={0}
         onKeyDown={(event) => {
@@ -100,7 +102,7 @@ export function SeatMap(props: SeatMapProps) {
         <canvas ref={canvas} aria-hidden="true" />
         <div ref={tip} class="map-tip" hidden />
       </div>
-      <p id="map-keys" class="visually-hidden">
+      <p id={keys} class="visually-hidden">
         {t.map.keys}
       </p>
       <div

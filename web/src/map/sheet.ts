@@ -6,7 +6,8 @@ import type { Plan } from "./layout";
 import type { Palette } from "./palette";
 import { MARGIN } from "./places";
 
-const SLICE_SEATS = 3_000;
+/** What is done before whoever draws is asked whether there is time for more: in pixels. */
+const SLICE_PIXELS = 150_000;
 /** From here on, in CSS pixels a seat, a seat has its number on it. */
 const NUMBERS_FROM = 21;
 const ROW_NAMES_FROM = 13;
@@ -59,35 +60,49 @@ export class Sheet {
     return this.scale * this.scene.dpr;
   }
 
-  /** Draws all of it; whoever steps through decides when to go on. */
-  *draw(): Generator<void, void, void> {
-    this.ground();
-    yield;
-    const drawn = this.context.getImageData(0, 0, this.width, this.height);
-    this.base = new Uint32Array(drawn.data.buffer);
-    yield;
-    this.pixels = this.base.slice();
+  /** Draws all of it; whoever steps through decides when to go on. A sheet that is not needed any
+   * more may give its memory: to get new memory from the system takes longer than to draw. */
+  *draw(old: Sheet | null = null): Generator<void, void, void> {
+    const { width, height, context } = this;
+    const room = width * height;
+    this.base = take(old?.base, room);
+    this.pixels = take(old?.pixels, room);
+    if (old) old.base = old.pixels = new Uint32Array();
+    const band = Math.max(32, Math.floor(SLICE_PIXELS / width));
+    for (let top = 0; top < height; top += band) {
+      const high = Math.min(band, height - top);
+      context.save();
+      context.beginPath();
+      context.rect(0, top, width, high);
+      context.clip();
+      this.ground(top, top + high);
+      context.restore();
+      const drawn = context.getImageData(0, top, width, high).data;
+      const its = new Uint32Array(drawn.buffer, drawn.byteOffset, width * high);
+      this.base.set(its, top * width);
+      this.pixels.set(its, top * width);
+      yield;
+    }
     this.image = new ImageData(
-      new Uint8ClampedArray(this.pixels.buffer as ArrayBuffer),
-      this.width,
-      this.height,
+      new Uint8ClampedArray(this.pixels.buffer as ArrayBuffer, 0, 4 * room),
+      width,
+      height,
     );
-    yield;
     const { x, y, count } = this.scene.plan;
-    const reach = this.pitch;
+    const { pitch } = this;
+    const slice = Math.max(50, Math.floor(SLICE_PIXELS / this.glyphs.size ** 2));
     let since = 0;
     for (let i = 0; i < count; i++) {
-      const cx = x[i]! * this.pitch - this.left;
-      const cy = y[i]! * this.pitch - this.top;
-      if (cx < -reach || cy < -reach || cx > this.width + reach || cy > this.height + reach)
-        continue;
-      this.seat(i, cx, cy, 0, 0, this.width, this.height);
-      if (++since === SLICE_SEATS) {
+      const cx = x[i]! * pitch - this.left;
+      const cy = y[i]! * pitch - this.top;
+      if (cx < -pitch || cy < -pitch || cx > width + pitch || cy > height + pitch) continue;
+      this.seat(i, cx, cy, 0, 0, width, height);
+      if (++since === slice) {
         since = 0;
         yield;
       }
     }
-    this.context.putImageData(this.image, 0, 0);
+    context.putImageData(this.image, 0, 0);
   }
 
   /** These seats again: what is under them, then they and whoever reaches into their place. */
@@ -146,23 +161,23 @@ export class Sheet {
     stamp(label, cx, cy, this.pixels, this.width, left, top, right, bottom);
   }
 
-  /** Everything that does not change while the sale goes on. */
-  private ground(): void {
-    const { palette, plan, stage, dpr } = this.scene;
+  /** Everything that does not change while the sale goes on, from one line to another. */
+  private ground(from: number, to: number): void {
+    const { palette, plan, stage } = this.scene;
     const ctx = this.context;
-    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    const { pitch } = this;
     ctx.fillStyle = palette.ground;
-    ctx.fillRect(0, 0, this.width, this.height);
-    ctx.setTransform(this.pitch, 0, 0, this.pitch, -this.left, -this.top);
+    ctx.fillRect(0, from, this.width, to - from);
+    ctx.setTransform(pitch, 0, 0, pitch, -this.left, -this.top);
     ctx.lineJoin = ctx.lineCap = "round";
     const line = Math.max(1 / this.scale, 0.02);
     for (const section of plan.sections) {
       const { box } = section;
       const inside =
-        (box.right + 1) * this.pitch > this.left &&
-        (box.left - 1) * this.pitch < this.left + this.width &&
-        (box.bottom + 1) * this.pitch > this.top &&
-        (box.top - 1) * this.pitch < this.top + this.height;
+        (box.right + 1) * pitch > this.left &&
+        (box.left - 1) * pitch < this.left + this.width &&
+        (box.bottom + 1) * pitch > this.top + from &&
+        (box.top - 1) * pitch < this.top + to;
       if (!inside) continue;
       const path = pathOf(section.outline);
       ctx.strokeStyle = palette.line;
@@ -173,10 +188,14 @@ export class Sheet {
       ctx.stroke(path);
       ctx.fill(path);
     }
-    if (plan.stage && stage !== null) this.stage(stage);
+    if (plan.stage && stage !== null) {
+      const { top, bottom } = plan.stage;
+      const inside = (bottom + 1) * pitch > this.top + from && top * pitch < this.top + to;
+      if (inside) this.stage(stage);
+    }
     ctx.setTransform(1, 0, 0, 1, 0, 0);
-    if (this.scale >= NAMES_ABOVE_FROM) this.sectionNames();
-    if (this.scale >= ROW_NAMES_FROM) this.rowNames(dpr);
+    if (this.scale >= NAMES_ABOVE_FROM) this.sectionNames(from, to);
+    if (this.scale >= ROW_NAMES_FROM) this.rowNames(from, to);
   }
 
   private stage(name: string): void {
@@ -215,7 +234,7 @@ export class Sheet {
     ctx.restore();
   }
 
-  private sectionNames(): void {
+  private sectionNames(from: number, to: number): void {
     const { plan, palette, dpr } = this.scene;
     const ctx = this.context;
     const px = Math.min(Math.max(9.5, this.scale * 0.5), 15) * dpr;
@@ -228,13 +247,13 @@ export class Sheet {
       const cx = ((left + right) / 2) * this.pitch - this.left;
       // Halfway to a section that stands one row in front.
       const cy = (top - 1) * this.pitch - this.top;
-      if (cx < -200 || cy < -20 || cx > this.width + 200 || cy > this.height + 20) continue;
+      if (cx < -200 || cy < from - 30 || cx > this.width + 200 || cy > to + 30) continue;
       ctx.fillText(section.id, cx, cy);
     }
   }
 
-  private rowNames(dpr: number): void {
-    const { plan, palette } = this.scene;
+  private rowNames(from: number, to: number): void {
+    const { plan, palette, dpr } = this.scene;
     const ctx = this.context;
     ctx.font = `${Math.min(Math.max(9.5, this.scale * 0.4), 13) * dpr}px system-ui, "DejaVu Sans", sans-serif`;
     ctx.fillStyle = palette.soft;
@@ -251,11 +270,17 @@ export class Sheet {
         const far = (MARGIN + 0.45) / (Math.hypot(dx, dy) || 1);
         const cx = (plan.x[end]! + dx * far) * this.pitch - this.left;
         const cy = (plan.y[end]! + dy * far) * this.pitch - this.top;
-        if (cx < -20 || cy < -20 || cx > this.width + 20 || cy > this.height + 20) continue;
+        if (cx < -20 || cy < from - 30 || cx > this.width + 20 || cy > to + 30) continue;
         ctx.fillText(name, cx, cy);
       }
     }
   }
+}
+
+/** So many numbers, in memory that is there if it is enough. */
+function take(given: Uint32Array<ArrayBuffer> | undefined, room: number): Uint32Array<ArrayBuffer> {
+  if (given && given.buffer.byteLength >= 4 * room) return new Uint32Array(given.buffer, 0, room);
+  return new Uint32Array(room);
 }
 
 const paths = new WeakMap<Float32Array, Path2D>();

@@ -49,7 +49,7 @@ export function SeatSymbol({ look, color = 0, square = false, cut = false }: Sym
   return (
     <svg class="seat-symbol" viewBox="-10 -10 20 20" width="20" height="20" aria-hidden="true">
       {look === "available" && body(8, tier)}
-      {look === "available" && cut && <path class="symbol-cut" d="M-10 4.4h20" />}
+      {look === "available" && cut && <path class="symbol-cut" d="M-10 5.2h20" />}
       {look === "held" && (
         <>
           <circle class="symbol-held-ring" r="6.6" />

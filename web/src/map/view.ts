@@ -20,6 +20,7 @@ const GLIDE_STOP_PX_MS = 0.02;
 /** How fast a glide ends: after so long a third of its speed is left. */
 const GLIDE_MS = 280;
 const DOUBLE_TAP_MS = 320;
+const EXPLAIN_MS = 2_500;
 
 export interface ViewListener {
   onToggle(index: number): void;
@@ -60,6 +61,9 @@ export class MapView {
   private painted = false;
   private focused: Cursor | null = null;
   private zoomState = "";
+  /** Where a mouse rests, if it does. */
+  private pointer: { x: number; y: number } | null = null;
+  private explaining: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly root: HTMLElement,
@@ -96,6 +100,7 @@ export class MapView {
   }
 
   close(): void {
+    clearTimeout(this.explaining);
     this.stopWatching();
     this.gestures.close();
     for (const undo of this.undo) undo();
@@ -111,16 +116,21 @@ export class MapView {
       this.stopWatching();
       this.stopWatching = this.watch(scene.plan);
       this.painter.enter(scene.plan, scene.currency, scene.stage);
-      this.camera.enter(scene.plan.box);
-      this.pointed.hover = null;
+      this.camera.enter(scene.plan.box, ...moved(before.plan, scene.plan));
+      this.point(null, 0, 0);
       this.refocus(before.plan);
     } else if (scene.stage !== before.stage || scene.currency !== before.currency) {
       this.painter.enter(scene.plan, scene.currency, scene.stage);
     }
     this.painter.mark(scene.marks);
-    // What was just picked with the keys is now called so.
-    if (this.pointed.focus) this.listener.onFocus(this.pointed.focus);
+    this.again();
     this.wake();
+  }
+
+  /** What is pointed at may be another thing by now: its words are said again. */
+  private again(): void {
+    if (this.pointed.focus) this.listener.onFocus(this.pointed.focus);
+    if (this.pointer) this.hover(this.pointer.x, this.pointer.y);
   }
 
   private refocus(before: Plan): void {
@@ -139,6 +149,7 @@ export class MapView {
       this.painter.touch(touched);
       // A suggestion that somebody took is none any more.
       if (this.scene.marks.suggested.size) this.painter.mark(this.scene.marks);
+      this.again();
       this.wake();
     });
   }
@@ -292,6 +303,7 @@ export class MapView {
         break;
       case "pan":
         this.flight = this.glide = null;
+        this.pointer = null;
         this.point(null, 0, 0);
         this.camera.pan(gesture.dx, gesture.dy);
         break;
@@ -305,9 +317,11 @@ export class MapView {
         }
         break;
       case "hover":
+        this.pointer = { x: gesture.x, y: gesture.y };
         this.hover(gesture.x, gesture.y);
         return;
       case "leave":
+        this.pointer = null;
         this.point(null, 0, 0);
         return;
       case "tap":
@@ -367,7 +381,7 @@ export class MapView {
     const close = this.camera.scale >= (touch ? PICK_FROM_TOUCH : PICK_FROM);
     if (at && close) {
       this.focused = at;
-      if (touch) this.point(at, x, y);
+      if (touch) this.explain(at, x, y);
       this.choose(at);
       this.lastTap = -Infinity;
       return;
@@ -379,6 +393,17 @@ export class MapView {
       const [hx, hy] = this.camera.toHouse(x, y);
       this.fly({ x: hx, y: hy, scale: this.camera.scale * 2 });
     }
+  }
+
+  /** For fingers, which do not hover: for a while, as it covers what is behind it. */
+  private explain(at: Cursor, x: number, y: number): void {
+    this.pointer = { x, y };
+    this.point(at, x, y);
+    clearTimeout(this.explaining);
+    this.explaining = setTimeout(() => {
+      this.pointer = null;
+      this.point(null, 0, 0);
+    }, EXPLAIN_MS);
   }
 
   /** Closer to a section: all of it if its seats can be picked then, else what was pointed at. */
@@ -490,6 +515,15 @@ export class MapView {
     const { seats } = plan.rows[plan.row[at.index]!]!;
     this.focus({ kind: "seat", index: last ? seats.at(-1)! : seats[0]! });
   }
+}
+
+/** How far what both houses have is from where it was: a row in front of all moves everything. */
+function moved(before: Plan, after: Plan): [number, number] {
+  for (let i = 0; i < before.count; i++) {
+    const at = after.indexOf(before.ids[i]!);
+    if (at >= 0) return [after.x[at]! - before.x[i]!, after.y[at]! - before.y[i]!];
+  }
+  return [0, 0];
 }
 
 const MOVES: Record<string, readonly [number, number]> = {

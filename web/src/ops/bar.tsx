@@ -1,7 +1,7 @@
 /** How much of it is sold; beside it stands the number. */
 export function Bar({ percent }: { percent: number }) {
   return (
-    <div class="bar" aria-hidden="true">
+    <div class="ops-bar" aria-hidden="true">
       <div style={{ width: `${Math.min(100, percent)}%` }} />
     </div>
   );

@@ -97,8 +97,7 @@ function Refusals({ points }: { points: Point[] }) {
     lines.push({ label: words.other, color: "--chart-5" });
     rows.push(
       points.map(
-        ({ refusals }) =>
-          refusals && rest.reduce((sum, name) => sum + (refusals[name] ?? 0), 0),
+        ({ refusals }) => refusals && rest.reduce((sum, name) => sum + (refusals[name] ?? 0), 0),
       ),
     );
   }
@@ -128,7 +127,9 @@ function Lags({ points }: { points: Point[] }) {
         color: `--chart-${index + 1}`,
         ...(DASHES[index] ? { dash: DASHES[index] } : {}),
       }))}
-      rows={names.slice(0, NAMES_MAX).map((name) => points.map((point) => point.lags?.[name] ?? null))}
+      rows={names
+        .slice(0, NAMES_MAX)
+        .map((name) => points.map((point) => point.lags?.[name] ?? null))}
       least={4}
       empty={t.ops.charts.noLag}
     />
@@ -149,7 +150,7 @@ function Plot({ title, unit, points, lines, rows, format = rate, ...more }: Plot
     <figure class="card ops-chart">
       <figcaption>
         <h3>{title}</h3>
-        <span class="soft">{unit}</span>
+        <span class="ops-unit">{unit}</span>
       </figcaption>
       <Chart
         title={title}

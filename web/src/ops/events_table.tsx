@@ -13,6 +13,7 @@ import { changeState, type SystemView } from "./calls";
 import { Panel } from "./gate_panel";
 
 const SHOWN = 8;
+const CARDS_SHOWN = 3;
 const ORDER: Record<EventState, number> = { on_sale: 0, paused: 1, closed: 2 };
 const BADGES: Record<EventState, [string, string]> = {
   on_sale: ["good", "●"],
@@ -32,6 +33,8 @@ export function EventsTable({ events, system, changed }: EventsTableProps) {
   const [closing, setClosing] = useState<EventView | null>(null);
   const [asked, setAsked] = useState("");
   const [all, setAll] = useState(false);
+  // On a phone each is a card, and what is below must not be miles away.
+  const few = matchMedia("(max-width: 820px)").matches ? CARDS_SHOWN : SHOWN;
   const wanted = asked.trim().toLowerCase();
   const found = events
     .filter((event) => `${event.name} ${event.id}`.toLowerCase().includes(wanted))
@@ -40,7 +43,7 @@ export function EventsTable({ events, system, changed }: EventsTableProps) {
         ORDER[one.state] - ORDER[other.state] ||
         (one.name || one.id).localeCompare(other.name || other.id),
     );
-  const shown = all || wanted ? found : found.slice(0, SHOWN);
+  const shown = all || wanted ? found : found.slice(0, few);
   const put = (event: EventView, state: EventState) =>
     act(event.id, async () => {
       await changeState(event.id, state);
@@ -92,7 +95,7 @@ export function EventsTable({ events, system, changed }: EventsTableProps) {
           </table>
         </div>
       )}
-      {!wanted && found.length > SHOWN && (
+      {!wanted && found.length > few && (
         <Button kind="quiet" onClick={() => setAll(!all)}>
           {all ? words.fewer : words.all(found.length)}
         </Button>
@@ -159,7 +162,9 @@ function Row({ event, system, busy, put }: RowProps) {
         {money(event.revenue, event.currency)}
       </td>
       <td data-label={words.policy}>
-        {policy} {event.policy && <span class="soft">({words.own})</span>}
+        <span>
+          {policy} {event.policy && <span class="soft">({words.own})</span>}
+        </span>
       </td>
       <td data-label={words.gate}>{gateOf(event, system, policy)}</td>
       <td class="ops-actions">

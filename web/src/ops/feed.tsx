@@ -1,3 +1,4 @@
+import { Fragment } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { EventView } from "../api/types";
 import { money, time } from "../format";
@@ -26,7 +27,13 @@ export function JustBooked({ booked, events }: { booked: Booked[]; events: Event
                 {time(booking.time)}
               </time>
               <span class="ops-units">
-                {named.join(", ")} {more > 0 && <span class="soft">{words.more(more)}</span>}
+                {named.map((unit, at) => (
+                  <Fragment key={unit}>
+                    {at > 0 && ", "}
+                    <span>{unit}</span>
+                  </Fragment>
+                ))}{" "}
+                {more > 0 && <span class="soft">{words.more(more)}</span>}
               </span>
               <b class="ops-amount">{money(booking.amount, booking.currency)}</b>
               <a href={eventPath(booking.event)}>{names.get(booking.event) || booking.event}</a>

@@ -1,11 +1,17 @@
 import type { ComponentChildren } from "preact";
 import type { EventView } from "../api/types";
-import { dateTime, milliseconds, time } from "../format";
+import { dateTime, milliseconds, number, time } from "../format";
 import { t } from "../strings";
 import { Button } from "../ui/button";
 import { toast } from "../ui/toast";
 import { useActing } from "./acting";
-import { type MendedGate, type Reconciliation, reconcile, type SystemView, switchGate } from "./calls";
+import {
+  type MendedGate,
+  type Reconciliation,
+  reconcile,
+  type SystemView,
+  switchGate,
+} from "./calls";
 import { Switch } from "./switch";
 
 export interface GatePanelProps {
@@ -76,8 +82,7 @@ function ReconcilePart({ system, changed }: { system: SystemView; changed: () =>
   const run = () =>
     act("reconcile", async () => {
       const done = await reconcile();
-      const compared = words.compared(done.events, milliseconds(done.took_ms));
-      toast(words.done(foundIn(done), compared), done.found ? "plain" : "good");
+      toast(words.done(foundIn(done), comparedIn(done)), done.found ? "plain" : "good");
       changed();
     });
   return (
@@ -104,7 +109,10 @@ function ReconcilePart({ system, changed }: { system: SystemView; changed: () =>
 }
 
 const foundIn = (round: Reconciliation): string =>
-  round.found ? t.ops.reconcile.found(round.found) : t.ops.reconcile.clean;
+  round.found ? t.ops.reconcile.found(round.found, number(round.found)) : t.ops.reconcile.clean;
+
+const comparedIn = ({ events, took_ms }: Reconciliation): string =>
+  t.ops.reconcile.compared(events, number(events), milliseconds(took_ms));
 
 function Round({ label, round, open }: { label: string; round: Reconciliation; open: boolean }) {
   const words = t.ops.reconcile;
@@ -117,7 +125,7 @@ function Round({ label, round, open }: { label: string; round: Reconciliation; o
       </dt>
       <dd>
         <b>{foundIn(round)}</b>
-        <span class="soft">{words.compared(round.events, milliseconds(round.took_ms))}</span>
+        <span class="soft">{comparedIn(round)}</span>
         {round.mended.length > 0 && (
           <ul class="ops-mended">
             {round.mended.map((each) => (
@@ -140,10 +148,10 @@ function Round({ label, round, open }: { label: string; round: Reconciliation; o
 function Mended({ each }: { each: MendedGate }) {
   const words = t.ops.reconcile;
   const said = [
-    each.missing && words.missing(each.missing),
-    each.orphans && words.orphans(each.orphans),
+    each.missing && words.missing(number(each.missing)),
+    each.orphans && words.orphans(number(each.orphans)),
     each.stock && words.stock,
-    each.counters && words.counters(each.counters),
+    each.counters && words.counters(each.counters, number(each.counters)),
     each.broken && words.broken,
   ].filter(Boolean);
   const more = each.missing + each.orphans - each.names.length;
@@ -160,7 +168,7 @@ function Mended({ each }: { each: MendedGate }) {
         {each.names.map((name) => (
           <li key={name}>{name}</li>
         ))}
-        {more > 0 && <li>{words.more(more)}</li>}
+        {more > 0 && <li>{words.more(number(more))}</li>}
       </ul>
     </details>
   );

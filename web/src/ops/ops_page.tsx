@@ -132,9 +132,7 @@ function Operations({ forget }: { forget: () => void }) {
       {events && <EventsTable events={events} system={system} changed={overview.now} />}
       <div class="ops-pair">
         {feed && <JustBooked booked={feed.booked} events={events ?? []} />}
-        {system && (
-          <GatePanel system={system} events={events ?? []} changed={overview.now} />
-        )}
+        {system && <GatePanel system={system} events={events ?? []} changed={overview.now} />}
       </div>
       {orders && <OrdersPanel orders={orders} changed={overview.now} />}
       {system && <Facts system={system} sample={history.last} />}

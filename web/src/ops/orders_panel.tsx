@@ -60,8 +60,12 @@ export function OrdersPanel({ orders, changed }: OrdersPanelProps) {
                       {money(order.amount, order.currency)}
                     </td>
                     <td data-label={words.state}>
-                      {order.state}
-                      {order.payment && <span class="soft"> · {order.payment.state}</span>}
+                      <span>
+                        {order.state}
+                        {order.payment && (
+                          <span class="soft">, {words.payment(order.payment.state)}</span>
+                        )}
+                      </span>
                     </td>
                     <td data-label={words.since}>{dateTime(order.created_at)}</td>
                     <td data-label={words.why} class="ops-why">
@@ -81,9 +85,7 @@ export function OrdersPanel({ orders, changed }: OrdersPanelProps) {
               </tbody>
             </table>
           </div>
-          {orders.length > SHOWN_MAX && (
-            <p class="soft">{words.more(orders.length - SHOWN_MAX)}</p>
-          )}
+          {orders.length > SHOWN_MAX && <p class="soft">{words.more(orders.length - SHOWN_MAX)}</p>}
         </>
       )}
     </Panel>

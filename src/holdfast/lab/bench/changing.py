@@ -84,6 +84,8 @@ class Changer:
         self._head = f"Host: {at.netloc}\r\nAuthorization: Bearer {change.key}\r\n"
         self._free: deque[Connection] = deque()
         self._holds: deque[str] = deque()
+        self._standing = 0
+        """Holds, those too that were not answered yet."""
         self.changed = Changed()
 
     async def run(self) -> Changed:
@@ -109,10 +111,12 @@ class Changer:
         return changed
 
     async def _turn(self, nth: int, due: float) -> None:
-        if len(self._holds) > STANDING and nth % 2:
-            await self._release(self._holds.popleft())
-        else:
+        if self._standing <= STANDING or nth % 2 == 0:
+            self._standing += 1
             await self._hold(nth, due)
+        elif self._holds:  # else none of them was answered yet
+            self._standing -= 1
+            await self._release(self._holds.popleft())
 
     async def _hold(self, nth: int, due: float) -> None:
         first = nth * SEATS % self._change.seats
@@ -129,6 +133,7 @@ class Changer:
             self.changed.seats += SEATS
             self._holds.append(msgspec.json.decode(answer)["id"])
         else:
+            self._standing -= 1
             self.changed.failed += 1
 
     async def _release(self, hold: str) -> None:

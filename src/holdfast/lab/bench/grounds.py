@@ -35,7 +35,7 @@ class Ground(NamedTuple):
 
 
 GROUNDS = (
-    Ground(SQLITE, {}, EMBEDDED),
+    Ground(SQLITE, {}, (*EMBEDDED, "pages")),
     Ground(
         POSTGRES,
         {"Postgres": {}},

@@ -14,6 +14,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import SettingsError
@@ -32,7 +33,7 @@ SEATS_A_CHANGE = 420
 """Somewhat over 2,000 a second: a change that is late by a moment must not make it fewer."""
 DRAG_SECONDS = 0.5
 DRAG_PX = 480
-VIEW = {"width": 1280, "height": 800}
+WIDTH, HEIGHT = 1_280, 800
 PATIENCE_MS = 60_000
 ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
@@ -103,7 +104,7 @@ class Pages:
         return {"id": self._event, "name": "Stadium", "prices": prices, "sections": sections}
 
     async def _look(self, browser: "Browser") -> Result:
-        page = await browser.new_page(viewport=VIEW)
+        page = await browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         broken: list[str] = []
         page.on("pageerror", lambda error: broken.append(str(error)))
         await page.goto(f"{self._url}/e/{self._event}")
@@ -161,7 +162,7 @@ class Pages:
             await page.mouse.up()
         seen = await page.evaluate("() => window.seen")
         frames, delays = seen["frames"], sorted(seen["delays"])
-        gaps = [later - earlier for earlier, later in zip(frames, frames[1:], strict=False)]
+        gaps = [later - earlier for earlier, later in pairwise(frames)]
         return {
             "rate": 1000 * len(gaps) / (frames[-1] - frames[0]),
             "worst": max(gaps),
@@ -175,13 +176,13 @@ class Pages:
         await page.get_by_role("button", name="Show all").click()
         await page.wait_for_timeout(600)
         seat = f"S{self._sections}-13-20"
-        await page.mouse.click(**await self._place(page, seat))
+        await page.mouse.click(*await self._place(page, seat))
         await page.wait_for_timeout(600)
         at = await self._place(page, seat)
         await page.evaluate(FORGET)
         dropped = 0
         for nth in range(1, 11):
-            await page.mouse.click(**at)
+            await page.mouse.click(*at)
             try:
                 await page.wait_for_function(PICKED, arg=nth % 2, timeout=2_000)
             except Exception:  # playwright's own, which is not imported where it may be missing
@@ -189,9 +190,9 @@ class Pages:
         seen = await page.evaluate("() => window.seen")
         return {"worst": max(seen["delays"]), "dropped": dropped + max(0, 10 - seen["clicks"])}
 
-    async def _place(self, page: "Page", seat: str) -> dict[str, float]:
+    async def _place(self, page: "Page", seat: str) -> tuple[float, float]:
         point = await page.evaluate(POINT, seat)
-        return {"x": point["x"], "y": point["y"]}
+        return point["x"], point["y"]
 
     async def _change(self) -> tuple[int, float]:
         """Holds hundreds of seats at a time and gives back the oldest, five times a second, while
@@ -259,7 +260,9 @@ def chromium() -> str:
     try:
         import playwright  # noqa: F401 - only whether it is there
     except ImportError:
-        raise SettingsError("figures of the pages need playwright: pip install playwright") from None
+        raise SettingsError(
+            "figures of the pages need playwright: pip install playwright"
+        ) from None
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         raise SettingsError("figures of the pages need Chromium (Debian: apt install chromium)")

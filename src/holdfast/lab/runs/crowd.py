@@ -7,6 +7,7 @@ the order has closed the pipe, or is no more.
 
 import asyncio
 import contextlib
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -59,6 +60,8 @@ class Order(msgspec.Struct, frozen=True):
     """Over HTTP: of the service, and to it."""
     database: str = ""
     """Of the other strategies: where their tables are made."""
+    folder: str = ""
+    """One for this run alone, which goes with it: also when whoever made it is no more."""
     left_over: bool = False
     """Whether tables that are there already are known to be left of a run that was killed."""
 
@@ -272,6 +275,8 @@ async def serve() -> None:
     for task in (work, ended):
         task.cancel()
     await asyncio.wait([work, ended])
+    if order.folder:
+        shutil.rmtree(order.folder, ignore_errors=True)
     if work.cancelled():
         return
     trouble = work.exception()

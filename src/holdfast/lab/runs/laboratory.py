@@ -217,9 +217,12 @@ class Performance:
             order = Order(self._run.trial, settings, database=settings.store, left_over=left_over)
             return await self._crowd(order)
         # On a disk: in memory every flush would look free.
-        with tempfile.TemporaryDirectory(prefix="holdfast-lab-", dir=on_disk()) as folder:
+        with tempfile.TemporaryDirectory(
+            prefix="holdfast-lab-", dir=on_disk(), ignore_cleanup_errors=True
+        ) as folder:
             database = f"sqlite:///{folder}/lab.db"
-            return await self._crowd(Order(self._run.trial, settings, database=database))
+            order = Order(self._run.trial, settings, database=database, folder=folder)
+            return await self._crowd(order)
 
     async def _sell(self) -> Crowded:
         """From a new event, which is closed afterwards and stays as evidence."""

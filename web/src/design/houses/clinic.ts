@@ -11,8 +11,8 @@ const DOCTORS: [string, string][] = [
 ];
 const QUARTERS = 4;
 const SESSIONS = [
-  { hours: ["08:00", "09:00", "10:00", "11:00"], y: 0 },
-  { hours: ["13:00", "14:00", "15:00", "16:00"], y: 5 },
+  { hours: ["08", "09", "10", "11"], y: 0 },
+  { hours: ["13", "14", "15", "16"], y: 5 },
 ];
 
 export function clinic(): Draft {
@@ -31,7 +31,7 @@ export function clinic(): Draft {
             rows: `${hours.length}`,
             seats: `${QUARTERS}`,
             rowNames: hours.join(", "),
-            x: `${n * (QUARTERS + 2)}`,
+            x: `${n * (QUARTERS + 3)}`,
             y: `${y}`,
           }),
       ),
