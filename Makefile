@@ -13,10 +13,10 @@ MODULES := web/node_modules/.package-lock.json
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup services web run test check soak bench lock clean
+.PHONY: help setup services web run test check soak bench screenshots lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## create .venv with the locked dependencies
 
@@ -45,6 +45,9 @@ soak: setup services ## the tests that run for minutes
 bench: setup services ## every figure, on private servers, and docs/benchmarks.md from that run
 	@$(PY) -m tests.brokered .venv/bin/holdfast bench --servers --rivals --save \
 		--write docs/benchmarks.md $(ARGS)
+
+screenshots: setup services web ## the pictures in docs/pictures, taken from the running pages
+	$(PY) -m tests.browser.screenshots
 
 COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-emit-find-links

@@ -21,7 +21,7 @@ from tests.servers import MissingServer, found_program
 WEB = Path(__file__).parents[2] / "web"
 EXPORT = WEB / "src" / "design" / "houses" / "export.mjs"
 UNITS = {
-    "theatre": 317,
+    "theatre": 313,
     "arena": 20_000,
     "stadium": 60_000,
     "club": 1_010,

@@ -2,7 +2,6 @@
 one. The processes are those of the bench, so that what it measures is also what is tested."""
 
 import json
-from contextlib import ExitStack
 
 import pytest
 
@@ -11,8 +10,8 @@ from holdfast.lab.bench.frames import Ledger, Way, digest_of_map, digests
 from holdfast.lab.bench.watched import Stage, Watched, memory_bytes
 from tests.api.serving import ADMIN, serving
 from tests.api.test_workers import until
-from tests.servers import Postgres, own_server
-from tests.services import needed
+from tests.conftest import needed_server
+from tests.servers import Postgres
 
 WATCHERS = 200
 SLOW = 20
@@ -112,7 +111,7 @@ def test_two_thousand_watchers_cost_holds_in_sqlite_at_most_as_much_again(tmp_pa
 @pytest.mark.soak
 @pytest.mark.service
 def test_two_thousand_watchers_cost_holds_in_postgres_at_most_as_much_again():
-    with contextmanager(needed_server)(Postgres) as server:
+    with needed_server(Postgres) as server:
         check(server.url)
 
 

@@ -9,8 +9,6 @@ from tests.browser.axe import findings
 from tests.browser.box_office import buy, hold, make_event
 from tests.browser.stage import Stage
 
-NARROW = {"width": 360, "height": 740}
-
 
 async def test_an_event_from_the_list_to_the_ticket(site, visitor):
     event = make_event(site, hold_seconds=480)
@@ -35,7 +33,7 @@ async def test_an_event_from_the_list_to_the_ticket(site, visitor):
     await stage.pay()
     await stage.at("It is yours")
     found += await findings(page)
-    await page.set_viewport_size(NARROW)
+    await page.set_viewport_size({"width": 360, "height": 740})
     found += await findings(page)
     assert not found, "\n\n".join(found)
 
@@ -57,6 +55,8 @@ async def test_lab_operations_and_designer(site, visitor):
     await expect(page.locator(f"[data-event={event}]")).to_be_visible()
     found += await findings(page)
     await visitor.open("/design")
+    # Tall enough that its bar at the bottom covers nothing.
+    await page.set_viewport_size({"width": 1280, "height": 1600})
     await page.get_by_role("button", name="Start from: Small theatre").click()
     await expect(page.get_by_text("Ready to save")).to_be_visible()
     found += await findings(page)

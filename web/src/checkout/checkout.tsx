@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { Deployment, EventView, Hold, Order } from "../api/types";
 import { t } from "../strings";
 import { Button } from "../ui/button";
+import { toast } from "../ui/toast";
 import { addsUp, type Describe, linesOf } from "./describe";
 import { Payment } from "./payment";
 import type { End, Phase, Units, Wait } from "./phases";
@@ -78,6 +79,9 @@ function Holding(props: CheckoutProps & { phase: Phase & { name: "holding" } }) 
   const change = async () => {
     if (await desk.release()) onChange(hold);
   };
+  const extend = async () => {
+    if (await desk.extend()) toast(t.checkout.extended, "good");
+  };
   const release = async () => {
     if (await desk.release()) onReleased();
   };
@@ -102,7 +106,7 @@ function Holding(props: CheckoutProps & { phase: Phase & { name: "holding" } }) 
           />
           {event.max_extensions > 0 &&
             (desk.extendable ? (
-              <Button busy={desk.busy === "extend"} onClick={() => void desk.extend()}>
+              <Button busy={desk.busy === "extend"} onClick={() => void extend()}>
                 {t.checkout.extend}
               </Button>
             ) : (

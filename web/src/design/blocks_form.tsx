@@ -5,8 +5,9 @@ import { t } from "../strings";
 import { CheckField } from "../ui/field";
 import { useDesign } from "./context";
 import { Choose, ChooseTier, choicesOf, Fields, seatsText, Text } from "./fields";
-import { Add, Folded, focusFirst } from "./list";
-import { type Arc, type Draft, freeName, type Grid, newArc, newGrid } from "./model";
+import type { House } from "./house";
+import { Add, Folded, focusFirst, listClass } from "./list";
+import { type Arc, type Draft, freeName, type Grid, newArc, newGrid, type Seat } from "./model";
 
 type Edit<T> = <K extends keyof T & string>(field: K) => (value: T[K]) => void;
 
@@ -23,7 +24,10 @@ export function GridsForm() {
   const { draft, house, act, setOpen } = useDesign();
   const say = t.design.grids;
   const add = () => {
-    const grid = newGrid({ id: freeName(taken(draft)), tier: draft.tiers[0]?.name ?? "" });
+    const grid = placedGrid(house, draft, {
+      id: freeName(taken(draft)),
+      tier: draft.tiers[0]?.name ?? "",
+    });
     act({ do: "add", list: "grids", item: grid });
     setOpen(grid.key, true);
     focusFirst(grid.key);
@@ -32,7 +36,7 @@ export function GridsForm() {
     <section class="card design-card" aria-labelledby="design-grids">
       <h2 id="design-grids">{say.title}</h2>
       <p class="soft">{say.about}</p>
-      <ol class="design-list scrolls">
+      <ol class={listClass(draft.grids)}>
         {draft.grids.map((grid, at) => (
           <Folded
             key={grid.key}
@@ -90,7 +94,10 @@ export function ArcsForm() {
   const { draft, house, act, setOpen } = useDesign();
   const say = t.design.arcs;
   const add = () => {
-    const arc = newArc({ id: freeName(taken(draft)), tier: draft.tiers[0]?.name ?? "" });
+    const arc = placedArc(house, {
+      id: freeName(taken(draft)),
+      tier: draft.tiers[0]?.name ?? "",
+    });
     act({ do: "add", list: "arcs", item: arc });
     setOpen(arc.key, true);
     focusFirst(arc.key);
@@ -99,7 +106,7 @@ export function ArcsForm() {
     <section class="card design-card" aria-labelledby="design-arcs">
       <h2 id="design-arcs">{say.title}</h2>
       <p class="soft">{say.about}</p>
-      <ol class="design-list scrolls">
+      <ol class={listClass(draft.arcs)}>
         {draft.arcs.map((arc, at) => (
           <Folded
             key={arc.key}
@@ -119,6 +126,35 @@ export function ArcsForm() {
       <Add onClick={add}>{say.add}</Add>
     </section>
   );
+}
+
+/** Where nobody sits yet: in the middle, behind all others. */
+function freePlace(seats: readonly Seat[]): { middle: number; back: number } | null {
+  if (seats.length === 0) return null;
+  let [left, right, back] = [seats[0]!.x, seats[0]!.x, seats[0]!.y];
+  for (const { x, y } of seats) {
+    left = Math.min(left, x);
+    right = Math.max(right, x);
+    back = Math.max(back, y);
+  }
+  return { middle: Math.round((left + right) / 2), back: Math.ceil(back + 1) };
+}
+
+function placedGrid(house: House, draft: Draft, given: Partial<Grid>): Grid {
+  const grid = newGrid(given);
+  // Behind other grids it stands by itself.
+  const place = draft.arcs.length || draft.seats.length ? freePlace(house.seats) : null;
+  if (!place) return grid;
+  const x = place.middle - Math.ceil(Number(grid.seats) / 2);
+  return { ...grid, x: `${x}`, y: `${place.back}` };
+}
+
+function placedArc(house: House, given: Partial<Arc>): Arc {
+  const arc = newArc(given);
+  const place = freePlace(house.seats);
+  if (!place) return arc;
+  const ends = Number(arc.radius) * Math.cos((Number(arc.to) * Math.PI) / 180);
+  return { ...arc, x: `${place.middle}`, y: `${Math.ceil(place.back + 1 - ends)}` };
 }
 
 function ArcFields({ arc, at }: { arc: Arc; at: number }) {

@@ -161,3 +161,9 @@ export function Add({ children, onClick }: { children: string; onClick: () => vo
 export function focusFirst(key: string): void {
   refocus(() => document.querySelector<HTMLElement>(`[data-item="${key}"] input`));
 }
+
+const LONG = 12;
+
+/** A stadium's sections do not push everything else off the page. */
+export const listClass = (items: readonly unknown[]): string =>
+  items.length > LONG ? "design-list scrolls" : "design-list";

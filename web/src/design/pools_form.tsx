@@ -1,7 +1,7 @@
 import { t } from "../strings";
 import { useDesign } from "./context";
 import { ChooseTier, FaultLine, Text } from "./fields";
-import { Add, focusFirst, Tools } from "./list";
+import { Add, focusFirst, listClass, Tools } from "./list";
 import { freeName, newPool } from "./model";
 
 export function PoolsForm() {
@@ -23,7 +23,7 @@ export function PoolsForm() {
       <h2 id="design-pools">{say.title}</h2>
       <p class="soft">{say.about}</p>
       <FaultLine path="pools" />
-      <ol class="design-list scrolls">
+      <ol class={listClass(draft.pools)}>
         {draft.pools.map((pool, at) => (
           <li key={pool.key} class="design-line three" data-item={pool.key}>
             <Text

@@ -7,7 +7,7 @@ import { Button } from "../ui/button";
 import { useDesign } from "./context";
 import { CsvEditor } from "./csv_editor";
 import { FaultLine, seatsText } from "./fields";
-import { Icon } from "./list";
+import { Icon, listClass } from "./list";
 import type { Seat } from "./model";
 
 /** A text field with more lines is slower than a file. */
@@ -56,7 +56,7 @@ export function SeatsForm({ onImport }: { onImport: () => void }) {
       <p class="soft">{say.about}</p>
       <FaultLine path="seats" />
       {groups.length > 0 && (
-        <ul class="design-list scrolls">
+        <ul class={listClass(groups)}>
           {groups.map((group) => (
             <li key={group.section} class="design-block">
               <div class="design-block-head">

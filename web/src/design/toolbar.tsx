@@ -29,12 +29,12 @@ export function Toolbar(props: {
   };
   return (
     <div class="row design-tools">
-      <Button onClick={props.onUndo} disabled={!props.canUndo}>
-        {say.undo}
-      </Button>
-      <Button onClick={props.onRedo} disabled={!props.canRedo}>
-        {say.redo}
-      </Button>
+      <Step label={say.undo} off={!props.canUndo} onClick={props.onUndo}>
+        M9 14 4 9l5-5M4 9h10a5.5 5.5 0 0 1 0 11h-3
+      </Step>
+      <Step label={say.redo} off={!props.canRedo} onClick={props.onRedo}>
+        m15 14 5-5-5-5m5 5H10a5.5 5.5 0 0 0 0 11h3
+      </Step>
       <Button onClick={props.onImport}>{say.importFile}</Button>
       <details
         class="design-menu"
@@ -70,5 +70,25 @@ export function Toolbar(props: {
         {say.startAnew}
       </Button>
     </div>
+  );
+}
+
+function Step(props: { label: string; off: boolean; onClick: () => void; children: string }) {
+  return (
+    <button
+      type="button"
+      class="button plain design-step"
+      aria-label={props.label}
+      title={props.label}
+      // Not `disabled`: whoever undid the last step stays where he is.
+      aria-disabled={props.off}
+      onClick={() => {
+        if (!props.off) props.onClick();
+      }}
+    >
+      <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
+        <path d={props.children} />
+      </svg>
+    </button>
   );
 }

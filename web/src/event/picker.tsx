@@ -1,13 +1,13 @@
 /** What is chosen, and the button that holds it: all or nothing. */
 
-import { useId } from "preact/hooks";
+import { useId, useMemo } from "preact/hooks";
 import type { KeptOrder } from "../api/storage";
 import type { EventView } from "../api/types";
 import { PhaseTitle } from "../checkout/checkout";
 import { type Describe, linesOf } from "../checkout/describe";
 import { price, TierDot, UnitLines } from "../checkout/unit_lines";
 import { money, number } from "../format";
-import { natural, type Plan } from "../map/layout";
+import { ACCESSIBLE, natural, type Plan } from "../map/layout";
 import { t } from "../strings";
 import { Button } from "../ui/button";
 import { CheckField, SelectField } from "../ui/field";
@@ -148,6 +148,7 @@ function Best({ event, plan, selection, onBest, selling, room, units }: PartProp
   const words = t.event.pick;
   const sections = plan.sections.map((section) => section.id).sort(natural);
   const tiers = plan.tiers.filter((tier) => tier.seats > 0);
+  const accessible = useMemo(() => plan.flags.some((flags) => flags & ACCESSIBLE), [plan]);
   return (
     <section class="picker-part best" aria-labelledby={title}>
       <div class="best-head">
@@ -198,11 +199,13 @@ function Best({ event, plan, selection, onBest, selling, room, units }: PartProp
                 onInput={(together) => onBest({ together })}
               />
             )}
-            <CheckField
-              label={words.accessible}
-              checked={best.accessible}
-              onInput={(accessible) => onBest({ accessible })}
-            />
+            {accessible && (
+              <CheckField
+                label={words.accessible}
+                checked={best.accessible}
+                onInput={(chosen) => onBest({ accessible: chosen })}
+              />
+            )}
           </div>
         </div>
       )}

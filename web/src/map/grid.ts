@@ -19,10 +19,10 @@ export class Grid {
     const count = x.length;
     let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
     for (let i = 0; i < count; i++) {
-      left = Math.min(left, x[i]!);
-      right = Math.max(right, x[i]!);
-      top = Math.min(top, y[i]!);
-      bottom = Math.max(bottom, y[i]!);
+      if (x[i]! < left) left = x[i]!;
+      if (x[i]! > right) right = x[i]!;
+      if (y[i]! < top) top = y[i]!;
+      if (y[i]! > bottom) bottom = y[i]!;
     }
     this.left = count ? left : 0;
     this.top = count ? top : 0;

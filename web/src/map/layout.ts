@@ -235,8 +235,11 @@ export function makePlan(
     const members = each.rows.map((at) => rows[at]!.seats);
     each.box = boxOf(x, y, members);
     each.outline = outlineOf(x, y, members);
-    each.seats = members.reduce((sum, its) => sum + its.length, 0);
-    for (const its of members) for (const at of its) if (state[at] === AVAILABLE) each.free += 1;
+  }
+  for (let i = 0; i < count; i++) {
+    const its = sections[section[i]!]!;
+    its.seats += 1;
+    if (state[i] === AVAILABLE) its.free += 1;
   }
   const house = furnish(x, y, sections, rows.length, pools.length);
   const areas = pools.map((pool, at) => ({

@@ -13,6 +13,8 @@ export type LegendProps = Pick<
   "plan" | "version" | "currency" | "lost" | "suggested"
 >;
 
+/** Colours repeat long before; the tooltip tells each seat's price. */
+const TIERS_MAX = 18;
 const ALWAYS: readonly Look[] = ["picked", "mine", "held", "sold"];
 
 export function Legend({ plan, currency, lost, suggested }: LegendProps) {
@@ -25,7 +27,7 @@ export function Legend({ plan, currency, lost, suggested }: LegendProps) {
   return (
     <section class="legend" aria-label={t.map.legend}>
       <ul class="legend-tiers">
-        {plan.tiers.map((tier) => (
+        {plan.tiers.slice(0, TIERS_MAX).map((tier) => (
           <li key={tier.id}>
             {tier.seats ? (
               <SeatSymbol look="available" color={tier.color} />
@@ -37,6 +39,9 @@ export function Legend({ plan, currency, lost, suggested }: LegendProps) {
             <span class="soft numbers legend-free">{freeOf(plan, tier.color)}</span>
           </li>
         ))}
+        {plan.tiers.length > TIERS_MAX && (
+          <li class="soft">{t.map.moreTiers(plan.tiers.length - TIERS_MAX)}</li>
+        )}
       </ul>
       {plan.count > 0 && (
         <ul class="legend-looks">

@@ -17,11 +17,12 @@ export const MARGIN = 0.62;
 export function boxOf(x: Float32Array, y: Float32Array, rows: Iterable<Uint32Array>): Box {
   const box = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
   for (const seats of rows) {
-    for (const at of seats) {
-      box.left = Math.min(box.left, x[at]!);
-      box.right = Math.max(box.right, x[at]!);
-      box.top = Math.min(box.top, y[at]!);
-      box.bottom = Math.max(box.bottom, y[at]!);
+    for (let nth = 0; nth < seats.length; nth++) {
+      const [px, py] = [x[seats[nth]!]!, y[seats[nth]!]!];
+      if (px < box.left) box.left = px;
+      if (px > box.right) box.right = px;
+      if (py < box.top) box.top = py;
+      if (py > box.bottom) box.bottom = py;
     }
   }
   return box.left > box.right ? { left: 0, top: 0, right: 0, bottom: 0 } : box;

@@ -3,6 +3,7 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { t } from "../strings";
 import { flagsOf, placeOfSeat, poolInWords, seatInWords, tierAndPrice } from "./describe";
+import type { Plan } from "./layout";
 import type { Cursor } from "./painter";
 import { lookOf, marksOf, type SeatMapProps } from "./props";
 import { MapView, type ViewScene } from "./view";
@@ -18,11 +19,15 @@ export interface MapElement extends HTMLDivElement {
 
 type At = Cursor | { kind: "section"; index: number };
 
+/** What seats surround is no stage, more often than not. */
+const frontOf = ({ stage, box }: Plan): string =>
+  stage && stage.top > box.top + 2 ? t.map.field : t.map.stage;
+
 const sceneOf = (props: SeatMapProps): ViewScene => ({
   plan: props.plan,
   marks: marksOf(props),
   currency: props.currency,
-  stage: props.stage === undefined ? t.map.stage : props.stage,
+  stage: props.stage === undefined ? frontOf(props.plan) : props.stage,
   readonly: props.readonly ?? false,
 });
 

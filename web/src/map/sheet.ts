@@ -3,6 +3,7 @@
 
 import { Glyphs, stamp } from "./glyphs";
 import type { Plan } from "./layout";
+import { type NamedPlace, placesOfNames } from "./names";
 import type { Palette } from "./palette";
 import { MARGIN } from "./places";
 
@@ -13,6 +14,8 @@ const NUMBERS_FROM = 21;
 const ROW_NAMES_FROM = 13;
 /** From here on a section's name stands above it; from further away it lies upon it. */
 export const NAMES_ABOVE_FROM = 9;
+/** The rows of a box are plain to see, and their names would be as large as it is. */
+const NAMED_ROW_LEAST = 4;
 /** More seats at once than this, and all of the picture is sent again. */
 const PIECES_MAX = 1_200;
 
@@ -33,6 +36,7 @@ export class Sheet {
   private pixels = new Uint32Array();
   private base = new Uint32Array();
   private glyphs: Glyphs;
+  private names: NamedPlace[] | null = null;
   private readonly numbered: boolean;
   private readonly colors: Uint16Array;
 
@@ -242,13 +246,16 @@ export class Sheet {
     ctx.fillStyle = palette.soft;
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
-    for (const section of plan.sections) {
-      const { left, right, top } = section.box;
-      const cx = ((left + right) / 2) * this.pitch - this.left;
-      // Halfway to a section that stands one row in front.
-      const cy = (top - 1) * this.pitch - this.top;
+    this.names ??= placesOfNames(
+      plan,
+      px / this.pitch,
+      (name) => ctx.measureText(name).width / this.pitch,
+    );
+    for (const { name, x, y } of this.names) {
+      const cx = x * this.pitch - this.left;
+      const cy = y * this.pitch - this.top;
       if (cx < -200 || cy < from - 30 || cx > this.width + 200 || cy > to + 30) continue;
-      ctx.fillText(section.id, cx, cy);
+      ctx.fillText(name, cx, cy);
     }
   }
 
@@ -260,7 +267,7 @@ export class Sheet {
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
     for (const { name, seats } of plan.rows) {
-      if (seats.length < 2) continue;
+      if (seats.length < NAMED_ROW_LEAST) continue;
       for (const [end, next] of [
         [seats[0]!, seats[1]!],
         [seats.at(-1)!, seats.at(-2)!],

@@ -386,7 +386,9 @@ export class MapView {
       this.lastTap = -Infinity;
       return;
     }
-    if (touch) this.point(null, 0, 0);
+    // What is under the pointer will be another thing in a moment.
+    this.pointer = null;
+    this.point(null, 0, 0);
     const section = this.sectionAt(x, y);
     if (!close && section >= 0) this.approach(section, x, y);
     else if (twice) {

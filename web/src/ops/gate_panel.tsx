@@ -28,7 +28,9 @@ export function GatePanel({ system, events, changed }: GatePanelProps) {
     return (
       <Panel id="ops-gate" title={words.title}>
         <p>{words.none}</p>
-        <p class="soft">{words.noneHow}</p>
+        <p class="soft">
+          {words.noneHow} <code>{words.noneCommand}</code>
+        </p>
       </Panel>
     );
   }

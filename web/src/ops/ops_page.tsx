@@ -181,10 +181,11 @@ function Trouble({ standings }: { standings: Standings }) {
     was.current = stale !== null;
   }, [stale === null]);
   if (!stale) return null;
-  const away = stale.problem.status === 0;
+  // What cannot be read is somebody else's page about our absence.
+  const away = stale.problem.status === 0 || stale.problem.reason === "unreadable";
   return (
     <div class="notice bad" role="alert">
-      <b>{away ? stale.problem.detail : `${t.ops.partly} ${stale.problem.detail}`}</b>{" "}
+      <b>{away ? t.errors.unreachable : `${t.ops.partly} ${stale.problem.detail}`}</b>{" "}
       {stale.at === null ? t.ops.never : t.ops.staleWhy(said(stale.at))}
     </div>
   );

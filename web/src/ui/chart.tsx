@@ -46,6 +46,8 @@ const css = (name: string) =>
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const moment = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
+const CORNER_PX = 22;
+
 /** Values between two gaps: a line of one point would not be seen. */
 function alone(values: ArrayLike<number | null | undefined>): number[] {
   const found: number[] = [];
@@ -169,7 +171,12 @@ function make(
     font: "12px system-ui, sans-serif",
   };
   const written = props.axisFormat ?? format;
-  const wide = (splits: number[]) => splits.map((at) => clock.format(at * 1000));
+  // A time that would not fit into the corner is left out.
+  const times = (drawn: uPlot, splits: number[]) =>
+    splits.map((at) => {
+      const room = drawn.bbox.width / devicePixelRatio - drawn.valToPos(at, "x");
+      return room < CORNER_PX ? null : clock.format(at * 1000);
+    });
   return new uPlot(
     {
       width: element.clientWidth,
@@ -186,7 +193,7 @@ function make(
         y: { range: (_, __, max) => [0, Math.max(1.12 * (max ?? 0), least)] },
       },
       axes: [
-        { ...axis, size: 28, space: 64, ...(time ? { values: (_, splits) => wide(splits) } : {}) },
+        { ...axis, size: 28, space: 64, ...(time ? { values: times } : {}) },
         {
           ...axis,
           size: 52,

@@ -260,7 +260,7 @@ def served(store: str, key: str, **settings: str) -> Iterator[tuple[str, int]]:
         yield found[1], serve.pid
     finally:
         serve.send_signal(signal.SIGTERM)
-        serve.wait()
+        serve.communicate()
 
 
 def _read(printed: str) -> Run:

@@ -84,8 +84,14 @@ class Pages:
         with served(self._store, self._key, gate="none", policy="authority") as (url, _):
             self._url = url
             await asyncio.to_thread(self._call, "POST", "/v1/events", self._house())
-            async with self._browser() as browser:
-                return await self._look(browser)
+            from playwright.async_api import Error
+
+            try:
+                async with self._browser() as browser:
+                    return await self._look(browser)
+            except Error as trouble:
+                said = trouble.message.splitlines()[0]
+                raise SettingsError(f"the pages did not do as expected: {said}") from trouble
 
     def _house(self) -> dict[str, Any]:  # ready for JSON
         tiers = ("gold", "silver", "bronze")

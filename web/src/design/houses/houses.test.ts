@@ -6,7 +6,7 @@ import { readDesign, readEvent, writeDesign } from "../read_event";
 import { HOUSE_NAMES, HOUSES } from ".";
 
 const UNITS = {
-  theatre: [280, 320],
+  theatre: 313,
   arena: 20_000,
   stadium: 60_000,
   club: 1_010,

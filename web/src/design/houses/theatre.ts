@@ -3,7 +3,7 @@
 import { type Arc, type Draft, emptyDraft, newArc, newTier } from "../model";
 
 const BOXES = [51, 62, 73, 84];
-const BOX_HALF = 1.8;
+const BOX_HALF = 1.6;
 
 export function theatre(): Draft {
   return emptyDraft({
@@ -32,7 +32,7 @@ export function theatre(): Draft {
         id: "Rear stalls",
         tier: "rear stalls",
         rows: "4",
-        radius: "14.6",
+        radius: "15",
         from: "-42",
         to: "42",
         aisles: "-16, 16",
@@ -42,7 +42,7 @@ export function theatre(): Draft {
         id: "Terrace",
         tier: "rear stalls",
         rows: "1",
-        radius: "19",
+        radius: "20.4",
         from: "-14",
         to: "14",
         fill: "fixed",
@@ -54,9 +54,9 @@ export function theatre(): Draft {
         id: "Balcony",
         tier: "balcony",
         rows: "4",
-        radius: "22",
-        from: "-38",
-        to: "38",
+        radius: "23.6",
+        from: "-34",
+        to: "34",
         aisles: "-14, 14",
         rowNames: "A",
         restrictedRows: "4",
@@ -73,7 +73,7 @@ function box(id: string, angle: number, aside: boolean): Arc {
     id,
     tier: "box",
     rows: "2",
-    radius: "18",
+    radius: "20",
     from: `${angle - BOX_HALF}`,
     to: `${angle + BOX_HALF}`,
     fill: "fixed",
