@@ -1,6 +1,6 @@
 /// <reference types="vitest/config" />
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
@@ -9,11 +9,15 @@ const SERVICE = process.env.HOLDFAST_URL ?? "http://127.0.0.1:8000";
 
 /** Compressed once, here, as small as can be: the server only picks. */
 function compressed(): Plugin {
+  let out = OUT;
   return {
     name: "holdfast-compressed",
     apply: "build",
+    configResolved(config) {
+      out = config.build.outDir;
+    },
     closeBundle() {
-      const folder = join(import.meta.dirname, OUT, "assets");
+      const folder = join(resolve(import.meta.dirname, out), "assets");
       for (const name of readdirSync(folder)) {
         if (!/\.(js|css|svg)$/.test(name)) continue;
         const body = readFileSync(join(folder, name));

@@ -238,8 +238,9 @@ export const t = {
     left: "left to pay",
     leftHard: "left for your payment",
     checking: "Time is up. Asking the service…",
-    warn: (seconds: number) => `${seconds} seconds left to pay.`,
-    warnExtend: (seconds: number) => `${seconds} seconds left to pay. You can ask for more time.`,
+    warn: (seconds: number) => `Less than ${seconds} seconds left to pay.`,
+    warnExtend: (seconds: number) =>
+      `Less than ${seconds} seconds left to pay. You can ask for more time.`,
     extend: "More time",
     extended: "You have more time now.",
     extensionLimit: (most: number) =>

@@ -24,8 +24,6 @@ export interface CheckoutProps {
   freeOf: (seats: readonly string[]) => number;
   /** The hold was given back so that something else can be chosen, beginning with the same. */
   onChange: (units: Units) => void;
-  /** The hold was given back. */
-  onReleased: () => void;
   /** What was held before is wanted again. */
   onAgain: (units: Units) => void;
   /** What was held before is gone: something near it is wanted. */
@@ -74,16 +72,19 @@ function Looking({ trouble }: { trouble: string | null }) {
 }
 
 function Holding(props: CheckoutProps & { phase: Phase & { name: "holding" } }) {
-  const { event, desk, describe, payments, phase, onChange, onReleased } = props;
+  const { event, desk, describe, payments, phase, onChange } = props;
   const { hold, declined } = phase;
   const change = async () => {
     if (await desk.release()) onChange(hold);
   };
+  const clock = useRef<HTMLDivElement>(null);
   const extend = async () => {
     if (await desk.extend()) toast(t.checkout.extended, "good");
+    // The button may be gone, and the focus is not to go with it.
+    clock.current?.focus();
   };
   const release = async () => {
-    if (await desk.release()) onReleased();
+    if (await desk.release()) toast(t.checkout.released);
   };
   return (
     <div class="checkout">
@@ -97,7 +98,7 @@ function Holding(props: CheckoutProps & { phase: Phase & { name: "holding" } }) 
       )}
       {phase.elsewhere && <p class="notice">{t.checkout.elsewhere}</p>}
       {desk.deadline && (
-        <div class="timer-row">
+        <div class="timer-row" ref={clock} tabIndex={-1}>
           <Timer
             deadline={desk.deadline}
             ofSeconds={event.hold_seconds}

@@ -15,7 +15,6 @@ import { SeatList } from "../map/seat_list";
 import { SeatMap } from "../map/seat_map";
 import { useLiveMap } from "../map/use_live_map";
 import { t } from "../strings";
-import { toast } from "../ui/toast";
 import { costWords, Picker } from "./picker";
 import { Refused } from "./refused";
 import { estimate, unitsOf } from "./selection";
@@ -197,7 +196,6 @@ export function House({ event, deployment, onStale }: HouseProps) {
             ).length
           }
           onChange={(units) => picking.resume(units, false)}
-          onReleased={() => toast(t.checkout.released)}
           onAgain={(units) => {
             desk.again();
             picking.resume(units, true);
