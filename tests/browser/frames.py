@@ -52,12 +52,14 @@ class Gap(AssertionError):
 
 
 def numbers(connections: Iterable[Frames]) -> tuple[int, list[int]]:
-    """The number of the first snapshot, and every number that was sent after it. Raises Gap where
+    """The number of the map that was got first, or of the first snapshot, and every number that was sent after it. Raises Gap where
     one is missing, within a connection or from one to the next."""
     first: int | None = None
     last = 0
     told: list[int] = []
     for connection in connections:
+        if first is None and connection.since is not None:
+            first = last = connection.since  # the map was got first
         if first is not None and connection.all and connection.since != last:
             raise Gap(f"went on after {connection.since}, and had {last}")
         for frame in connection.all:
@@ -75,9 +77,9 @@ def numbers(connections: Iterable[Frames]) -> tuple[int, list[int]]:
     return first, told
 
 
-def drawn(connections: Iterable[Frames]) -> dict[str, str]:
-    """The state of every seat, as all these frames say it."""
-    seats: dict[str, str] = {}
+def drawn(connections: Iterable[Frames], before: dict[str, str]) -> dict[str, str]:
+    """The state of every seat, as all these frames say it; `before` is of the map that was got."""
+    seats = dict(before)
     for connection in connections:
         for frame in connection.all:
             if frame["type"] == "snapshot":

@@ -55,9 +55,10 @@ async def test_lab_operations_and_designer(site, visitor):
     await expect(page.locator(f"[data-event={event}]")).to_be_visible()
     found += await findings(page)
     await visitor.open("/design")
-    # Tall enough that its bar at the bottom covers nothing.
-    await page.set_viewport_size({"width": 1280, "height": 1600})
     await page.get_by_role("button", name="Start from: Small theatre").click()
     await expect(page.get_by_text("Ready to save")).to_be_visible()
+    await page.locator(".toast").get_by_role("button", name="Close").click()
+    # At the end its bar covers nothing.
+    await page.evaluate("scrollTo(0, document.body.scrollHeight)")
     found += await findings(page)
     assert not found, "\n\n".join(found)

@@ -17,6 +17,7 @@ CUT = (
 @pytest.mark.parametrize("transport", ["websocket", "stream"])
 async def test_after_a_lost_connection_no_number_is_missing(site, visit, transport):
     event = make_event(site)
+    before = states(site, event)
     async with line_to(site.url, sockets=transport == "websocket") as line:
         async with visit(line.url) as visitor:
             if transport == "stream":
@@ -50,4 +51,4 @@ async def test_after_a_lost_connection_no_number_is_missing(site, visit, transpo
     assert len(connections) == 2
     assert connections[1].since is not None, "it went on where it was, and did not begin anew"
     assert told == log(site, event, first)
-    assert drawn(connections) == states(site, event)
+    assert drawn(connections, before) == states(site, event)

@@ -86,7 +86,7 @@ def sent(since: int | None, *frames: tuple[int, int] | int) -> Frames:
 def test_numbers_that_join_are_told_and_a_gap_is_noticed():
     whole = [sent(None, 3, (4, 4), (5, 7)), sent(7, (8, 9))]
     assert numbers(whole) == (3, [4, 5, 6, 7, 8, 9])
-    assert drawn(whole) == {}
+    assert drawn(whole, {}) == {}
     for broken in (
         [sent(None, 3, (5, 6))],
         [sent(None, 3, (4, 6), (6, 7))],

@@ -48,11 +48,31 @@ export function pagesKey(): string {
   return deployment.key;
 }
 
-export async function call<T>(
+export async function call<T>(method: string, path: string, how: CallOptions = {}): Promise<T> {
+  return answer<T>(await send(method, path, how));
+}
+
+/** The answer as it came, for whoever wants to read it himself. */
+export async function callForText(
   method: string,
   path: string,
-  { body, as = "public", signal, timeoutMs = TIMEOUT_MS, ...tokens }: CallOptions = {},
-): Promise<T> {
+  how: CallOptions = {},
+): Promise<string> {
+  const response = await send(method, path, how);
+  if (!response.ok) await answer(response);
+  try {
+    return await response.text();
+  } catch (trouble) {
+    if (how.signal?.aborted) throw trouble;
+    throw new Problem(0, "unreachable", t.errors.unreachable);
+  }
+}
+
+async function send(
+  method: string,
+  path: string,
+  { body, as = "public", signal, timeoutMs = TIMEOUT_MS, ...tokens }: CallOptions,
+): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   const key = as === "admin" ? adminKey() : pagesKey();
   if (!key) throw new Problem(401, "unauthorized", t.errors.noAdminKey);
@@ -70,15 +90,13 @@ export async function call<T>(
   }
   const late = AbortSignal.timeout(timeoutMs);
   request.signal = signal ? AbortSignal.any([signal, late]) : late;
-  let response: Response;
   try {
-    response = await fetch(path, request);
+    return await fetch(path, request);
   } catch (trouble) {
     if (signal?.aborted) throw trouble;
     const detail = late.aborted ? t.errors.tooSlow : t.errors.unreachable;
     throw new Problem(0, late.aborted ? "too_slow" : "unreachable", detail);
   }
-  return answer<T>(response);
 }
 
 /** Text that is not JSON: the metrics. */

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { setDeployment } from "./http";
+import { Problem, setDeployment } from "./http";
 import { Joiner, LiveMap, transportAfter, waitBefore } from "./live";
-import type { Changes, Snapshot } from "./types";
+import type { Changes, SeatMapView, Snapshot } from "./types";
 
 const snapshot = (seq: number): Snapshot => ({ type: "snapshot", seq, seats: [], pools: [] });
 const changes = (from: number, to: number): Changes => ({ type: "changes", from, to, changes: [] });
@@ -52,6 +52,7 @@ describe("waiting", () => {
 
 class Line {
   static opened: Line[] = [];
+  onopen: (() => void) | null = null;
   onmessage: ((message: { data: string }) => void) | null = null;
   onclose: ((closing: { code: number }) => void) | null = null;
   onerror: (() => void) | null = null;
@@ -96,9 +97,24 @@ class Line {
 describe("LiveMap", () => {
   const told: string[] = [];
   let map: LiveMap;
+  let maps: (SeatMapView | Problem)[];
+
+  /** The next map is served; then the line that follows it is there. */
+  const served = async (found: SeatMapView | Problem) => {
+    maps.push(found);
+    await vi.advanceTimersByTimeAsync(20);
+  };
+
+  const getMap = async () => {
+    while (!maps.length) await new Promise((resolve) => setTimeout(resolve, 10));
+    const found = maps.shift()!;
+    if (found instanceof Problem) throw found;
+    return JSON.stringify(found);
+  };
 
   beforeEach(() => {
     vi.useFakeTimers();
+    maps = [];
     told.length = 0;
     Line.opened = [];
     const page = Object.assign(new EventTarget(), { visibilityState: "visible" });
@@ -116,11 +132,12 @@ describe("LiveMap", () => {
       return new Line(url, "stream");
     });
     setDeployment({ version: "1", key: "k", lab: "off", payments: "none", gate: false });
-    map = new LiveMap("gala", {
-      onSnapshot: ({ seq }) => told.push(`snapshot ${seq}`),
-      onChanges: ({ from, to }) => told.push(`changes ${from} ${to}`),
-      onState: (state, transport) => told.push(`${state} ${transport}`),
-    });
+    const listener = {
+      onSnapshot: ({ seq }: Snapshot) => told.push(`snapshot ${seq}`),
+      onChanges: ({ from, to }: Changes) => told.push(`changes ${from} ${to}`),
+      onState: (state: string, transport: string) => told.push(`${state} ${transport}`),
+    };
+    map = new LiveMap("gala", listener, getMap);
     map.start();
   });
 
@@ -130,22 +147,51 @@ describe("LiveMap", () => {
     vi.unstubAllGlobals();
   });
 
-  it("goes on after the last number when the connection is lost", () => {
-    expect(Line.last.url.href).toBe("ws://shop.test/v1/events/gala/live?key=k");
-    Line.last.send(snapshot(41));
+  it("gets the map, follows it, and goes on after the last number", async () => {
+    expect(Line.opened).toHaveLength(0);
+    await served(snapshot(41));
+    expect(Line.last.url.href).toBe("ws://shop.test/v1/events/gala/live?key=k&since=41");
     Line.last.send(changes(42, 44));
     Line.last.break();
     vi.advanceTimersByTime(400);
     expect(Line.last.url.searchParams.get("since")).toBe("44");
     Line.last.send(changes(45, 50));
     expect(told).toEqual([
-      ...["connecting websocket", "snapshot 41", "live websocket", "changes 42 44"],
-      ...["reconnecting websocket", "reconnecting websocket", "changes 45 50", "live websocket"],
+      ...["connecting websocket", "snapshot 41", "connecting websocket", "changes 42 44"],
+      ...["live websocket", "reconnecting websocket", "reconnecting websocket"],
+      ...["changes 45 50", "live websocket"],
     ]);
   });
 
-  it("uses no frame after a gap: it asks again from before the gap, then for everything", () => {
-    Line.last.send(snapshot(10));
+  it("is live also where nothing happens", async () => {
+    await served(snapshot(41));
+    Line.last.onopen!();
+    vi.advanceTimersByTime(250);
+    expect(told.at(-1)).toBe("live websocket");
+    vi.advanceTimersByTime(600_000);
+    expect(Line.opened).toHaveLength(1);
+    Line.last.break();
+    vi.advanceTimersByTime(400);
+    Line.last.onopen!();
+    vi.advanceTimersByTime(250);
+    expect(told.at(-1)).toBe("live websocket");
+  });
+
+  it("does not believe a line that was opened only to be told why not", async () => {
+    await served(snapshot(41));
+    for (let tries = 0; tries < 3; tries++) {
+      Line.last.onopen!();
+      Line.last.break(1006);
+      vi.advanceTimersByTime(15_000);
+    }
+    expect(told).not.toContain("live websocket");
+    expect(Line.last.kind).toBe("stream");
+  });
+
+  it("uses no frame after a gap: it asks again from before the gap, then for everything", async () => {
+    await served(snapshot(10));
+    Line.last.onopen!();
+    vi.advanceTimersByTime(250);
     Line.last.send(changes(12, 13));
     expect(Line.last.closed).toBe(true);
     expect(told.at(-1)).toBe("reconnecting websocket");
@@ -153,27 +199,39 @@ describe("LiveMap", () => {
     expect(Line.last.url.searchParams.get("since")).toBe("10");
     Line.last.send(changes(12, 13));
     vi.advanceTimersByTime(800);
-    expect(Line.last.url.searchParams.has("since")).toBe(false);
-    Line.last.send(snapshot(13));
-    expect(told.filter((line) => line.startsWith("changes"))).toEqual([]);
+    await served(snapshot(13));
+    expect(Line.last.url.searchParams.get("since")).toBe("13");
+    Line.last.send(changes(14, 14));
+    expect(told.filter((line) => line.startsWith("changes"))).toEqual(["changes 14 14"]);
     expect(told.at(-1)).toBe("live websocket");
   });
 
-  it("takes server-sent events where sockets do not get through, and stays with them", () => {
+  it("takes a snapshot that it was not waiting for", async () => {
+    await served(snapshot(10));
+    Line.last.send(snapshot(99));
+    Line.last.send(changes(100, 101));
+    expect(told.slice(-3)).toEqual(["snapshot 99", "live websocket", "changes 100 101"]);
+  });
+
+  it("takes server-sent events where sockets do not get through, and stays with them", async () => {
+    await served(snapshot(5));
     for (let tries = 0; tries < 3; tries++) {
       Line.last.break();
       vi.advanceTimersByTime(15_000);
     }
     expect(Line.last.kind).toBe("stream");
-    Line.last.send(snapshot(5));
+    Line.last.send(changes(6, 6));
     expect(told.at(-1)).toBe("live stream");
     Line.last.break();
     vi.advanceTimersByTime(400);
     expect(Line.last.kind).toBe("stream");
-    expect(Line.last.url.searchParams.get("since")).toBe("5");
+    expect(Line.last.url.searchParams.get("since")).toBe("6");
   });
 
-  it("gives up on an event that is not there, and on nothing else", () => {
+  it("gives up on an event that is not there, and on nothing else", async () => {
+    await served(new Problem(429, "too_many_requests", ""));
+    vi.advanceTimersByTime(5_000);
+    await served(snapshot(1));
     Line.last.break(4429);
     vi.advanceTimersByTime(4_999);
     expect(Line.opened).toHaveLength(1);
@@ -184,8 +242,15 @@ describe("LiveMap", () => {
     expect(Line.opened).toHaveLength(2);
   });
 
-  it("knows at once that it is offline, and comes back at once", () => {
-    Line.last.send(snapshot(7));
+  it("gives up where there is no map, or no key for it", async () => {
+    await served(new Problem(404, "unknown_event", ""));
+    expect(told.at(-1)).toBe("gone websocket");
+    expect(Line.opened).toHaveLength(0);
+  });
+
+  it("knows at once that it is offline, and comes back at once", async () => {
+    await served(snapshot(6));
+    Line.last.send(changes(7, 7));
     dispatchEvent(new Event("offline"));
     expect(Line.last.closed).toBe(true);
     expect(told.at(-1)).toBe("reconnecting websocket");
@@ -196,13 +261,15 @@ describe("LiveMap", () => {
     expect(Line.last.url.searchParams.get("since")).toBe("7");
   });
 
-  it("tries again when nothing comes at all", () => {
+  it("tries again when nothing comes at all", async () => {
+    await served(snapshot(7));
     vi.advanceTimersByTime(15_000 + 400);
     expect(Line.opened).toHaveLength(2);
     expect(Line.opened[0]!.closed).toBe(true);
   });
 
-  it("says nothing after it was closed", () => {
+  it("says nothing after it was closed", async () => {
+    await served(snapshot(7));
     const line = Line.last;
     map.close();
     const before = told.length;

@@ -1,10 +1,11 @@
-/** The live map of one event: a snapshot, then everything that changes, with no number missed.
+/** The live map of one event: the whole of it, then everything that changes, with no number missed.
  *
- * It goes on after the last number it has when a connection is lost, waits longer after each
+ * The map is got first, for as an answer it is compressed, and then followed from its number on. It
+ * goes on after the last number it has when a connection is lost, waits longer after each
  * failure, and takes server-sent events where WebSockets do not get through. */
 
-import { pagesKey } from "./http";
-import type { Changes, Frame, Snapshot } from "./types";
+import { callForText, Problem, pagesKey } from "./http";
+import type { Changes, Frame, SeatMapView, Snapshot } from "./types";
 
 export type Connection = "connecting" | "live" | "reconnecting" | "gone";
 export type Transport = "websocket" | "stream";
@@ -47,8 +48,12 @@ const WAIT_LEAST_MS = 400;
 const WAIT_MOST_MS = 15_000;
 /** What a full or limited service asks for: others wait too. */
 const WAIT_BUSY_MS = 5_000;
-/** No frame by then, and another way is tried. */
-const FIRST_FRAME_MS = 15_000;
+/** Not through by then, and another way is tried. */
+const CONNECT_MS = 15_000;
+/** An open line is believed after so long: whoever is refused is let in first, to be told why. */
+const BELIEVED_MS = 250;
+/** A large house on a slow line. */
+const MAP_MS = 60_000;
 /** So often a way may fail before the other one is tried, then each in turn. */
 const FAILURES_MAX = 3;
 /** A page that slept so long may have a connection that is dead and does not know it. */
@@ -93,10 +98,13 @@ export class LiveMap {
   private failures = 0;
   private hiddenAt: number | null = null;
   private closed = false;
+  /** "connecting" until it was live once. */
+  private waiting: Connection = "connecting";
 
   constructor(
     private readonly event: string,
     private readonly listener: LiveListener,
+    private readonly getMap: (event: string, signal: AbortSignal) => Promise<string> = seatsOf,
   ) {}
 
   start(): void {
@@ -123,7 +131,7 @@ export class LiveMap {
     if (this.state === "gone") return;
     // A socket may take minutes to find out; `online` connects again.
     this.drop();
-    this.tell(this.joiner.seq === null ? "connecting" : "reconnecting");
+    this.tell(this.waiting);
   };
 
   private readonly turned = () => {
@@ -156,25 +164,25 @@ export class LiveMap {
 
   private connect(): void {
     this.transport = transportAfter(this.failures, this.preferred);
-    this.tell(this.joiner.seq === null ? "connecting" : "reconnecting");
+    this.tell(this.waiting);
     let over = false;
     const ended = (how: End) => {
       if (over) return;
       over = true;
       this.ended(how);
     };
-    let address: string;
-    try {
-      address = this.address();
-    } catch {
-      // The pages have no key any more.
-      this.tell("gone", "unauthorized");
+    if (this.joiner.seq === null) {
+      const leaving = new AbortController();
+      this.hangUp = () => {
+        over = true;
+        leaving.abort();
+      };
+      void this.load(leaving.signal, ended);
       return;
     }
-    const close =
-      this.transport === "websocket"
-        ? openSocket(address, this.received, ended)
-        : openStream(address, this.received, ended);
+    const address = this.address();
+    const open = this.transport === "websocket" ? openSocket : openStream;
+    const close = open(address, this.opened, this.received, ended);
     this.hangUp = () => {
       over = true;
       close();
@@ -182,20 +190,53 @@ export class LiveMap {
     this.timer = setTimeout(() => {
       this.hangUp?.();
       this.ended({});
-    }, FIRST_FRAME_MS);
+    }, CONNECT_MS);
   }
 
+  /** The map first; then what has changed since. */
+  private async load(signal: AbortSignal, ended: (how: End) => void): Promise<void> {
+    let text: string;
+    try {
+      text = await this.getMap(this.event, signal);
+    } catch (trouble) {
+      if (signal.aborted) return;
+      if (!(trouble instanceof Problem)) throw trouble;
+      ended(endOf(trouble));
+      return;
+    }
+    if (signal.aborted) return;
+    this.hangUp = null;
+    const began = performance.now();
+    const map = JSON.parse(text) as SeatMapView;
+    performance.mark("map:received", { startTime: began });
+    const snapshot: Snapshot = { ...map, type: "snapshot" };
+    this.joiner.take(snapshot);
+    this.listener.onSnapshot(snapshot);
+    this.connect();
+  }
+
+  /** The line is open. It need not say anything: perhaps nothing happens in this house. */
+  private readonly opened = () => {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(this.believed, BELIEVED_MS);
+  };
+
+  private readonly believed = () => {
+    clearTimeout(this.timer);
+    this.failures = 0;
+    this.preferred = this.transport;
+    this.waiting = "reconnecting";
+    if (this.state !== "live") this.tell("live");
+  };
+
   private address(): string {
-    const query = new URLSearchParams({ key: pagesKey() });
-    if (this.joiner.seq !== null) query.set("since", String(this.joiner.seq));
+    const query = new URLSearchParams({ key: pagesKey(), since: String(this.joiner.seq) });
     const last = this.transport === "websocket" ? "live" : "stream";
     return `/v1/events/${encodeURIComponent(this.event)}/${last}?${query}`;
   }
 
   private readonly received = (text: string) => {
-    const began = performance.now();
     const frame = JSON.parse(text) as Frame;
-    if (frame.type === "snapshot") performance.mark("map:received", { startTime: began });
     if (!this.joiner.take(frame)) {
       // A number is missing. What we have is right up to the last one: ask for what follows it,
       // and if that does not join either, for everything.
@@ -204,12 +245,9 @@ export class LiveMap {
       this.ended({});
       return;
     }
-    clearTimeout(this.timer);
-    this.failures = 0;
-    this.preferred = this.transport;
     if (frame.type === "snapshot") this.listener.onSnapshot(frame);
     else this.listener.onChanges(frame);
-    if (this.state !== "live") this.tell("live");
+    this.believed();
   };
 
   private ended({ busy, trouble, restart }: End): void {
@@ -221,7 +259,7 @@ export class LiveMap {
       return;
     }
     if (restart) this.joiner.forget();
-    this.tell(this.joiner.seq === null ? "connecting" : "reconnecting");
+    this.tell(this.waiting);
     const wait = waitBefore(this.failures, Math.random());
     this.failures += 1;
     if (navigator.onLine === false) return;
@@ -229,28 +267,45 @@ export class LiveMap {
   }
 }
 
+const seatsOf = (event: string, signal: AbortSignal): Promise<string> =>
+  callForText("GET", `/v1/events/${encodeURIComponent(event)}/seats`, {
+    signal,
+    timeoutMs: MAP_MS,
+  });
+
+/** As a socket would have been closed. */
+const endOf = ({ status, reason }: Problem): End => {
+  if (status === 401 || status === 403 || reason === "no_key") return { trouble: "unauthorized" };
+  if (status === 404) return { trouble: "unknown_event" };
+  return { busy: status === 429 || status === 503 };
+};
+
 function openSocket(
   address: string,
+  opened: () => void,
   received: (text: string) => void,
   ended: (how: End) => void,
 ): () => void {
   const url = new URL(address, location.href);
   url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
   const socket = new WebSocket(url);
+  socket.onopen = opened;
   socket.onmessage = (message) => received(message.data as string);
   socket.onclose = (closing) => ended(CODES[closing.code] ?? {});
   return () => {
-    socket.onmessage = socket.onclose = null;
+    socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close();
   };
 }
 
 function openStream(
   address: string,
+  opened: () => void,
   received: (text: string) => void,
   ended: (how: End) => void,
 ): () => void {
   const source = new EventSource(address);
+  source.onopen = opened;
   const frame = (message: MessageEvent<string>) => received(message.data);
   source.addEventListener("snapshot", frame);
   source.addEventListener("changes", frame);
@@ -260,7 +315,7 @@ function openStream(
     ended({});
   };
   return () => {
-    source.onerror = null;
+    source.onopen = source.onerror = null;
     source.removeEventListener("snapshot", frame);
     source.removeEventListener("changes", frame);
     source.close();
