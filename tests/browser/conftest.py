@@ -11,7 +11,7 @@ from playwright.async_api import Browser, async_playwright
 from tests.api.serving import Served, serving
 from tests.browser.visitors import Visitor, visiting
 from tests.conftest import needed
-from tests.services import chromium_program
+from tests.services import SERVICES, chromium_program
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "src" / "holdfast" / "pages" / "dist" / "index.html"
@@ -39,15 +39,12 @@ def pytest_collection_modifyitems(items) -> None:
 @pytest.fixture(scope="session")
 def built() -> None:
     """The pages as they are in web/, not as they were some time ago."""
-    web = ROOT / "web"
-    sources = [
-        *(web / "src").rglob("*"),
-        *web.glob("*.json"),
-        *web.glob("*.ts"),
-        *web.glob("*.html"),
-    ]
     if not BUILT.exists():
+        needed(next(service.version for service in SERVICES if service.name == "Node.js"))
         pytest.fail("the pages are not built: run make web")
+    web = ROOT / "web"
+    sources = [path for folder in ("src", "public") for path in (web / folder).rglob("*")]
+    sources += [path for kind in ("json", "ts", "html") for path in web.glob(f"*.{kind}")]
     newest = max(sources, key=lambda path: path.stat().st_mtime)
     if newest.stat().st_mtime > BUILT.stat().st_mtime:
         pytest.fail(f"{newest.relative_to(ROOT)} is newer than the built pages: run make web")

@@ -52,14 +52,14 @@ class Gap(AssertionError):
 
 
 def numbers(connections: Iterable[Frames]) -> tuple[int, list[int]]:
-    """The number of the map that was got first, or of the first snapshot, and every number that was sent after it. Raises Gap where
-    one is missing, within a connection or from one to the next."""
+    """The number of the map that was got first, or of the first snapshot, and every number that was
+    sent after it. Raises Gap where one is missing, within a connection or from one to the next."""
     first: int | None = None
     last = 0
     told: list[int] = []
     for connection in connections:
         if first is None and connection.since is not None:
-            first = last = connection.since  # the map was got first
+            first = last = connection.since
         if first is not None and connection.all and connection.since != last:
             raise Gap(f"went on after {connection.since}, and had {last}")
         for frame in connection.all:

@@ -92,6 +92,7 @@ def test_numbers_that_join_are_told_and_a_gap_is_noticed():
         [sent(None, 3, (4, 6), (6, 7))],
         [sent(None, 3, (4, 6)), sent(6, (8, 9))],
         [sent(None, 3, (4, 6)), sent(None, 9)],
+        [sent(3, (5, 6))],
     ):
         with pytest.raises(Gap):
             numbers(broken)
