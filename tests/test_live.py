@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
@@ -779,3 +780,60 @@ async def test_snapshots_through_sockets_have_a_limit_and_who_has_the_map_needs_
     first.close()
     first.close()
     assert (await second.take()).type == "snapshot"
+
+
+async def test_every_frame_through_a_socket_counts(world, monkeypatch):
+    first = await world.live.subscribe(E1, since=1, keeps=True)
+    assert first is not None
+    await held(world.shop, seats=["A-1-1"])
+    await world.tick()
+    monkeypatch.setattr(live, "KEPT_BYTES_MAX", 10)
+    with pytest.raises(Overloaded):
+        await first.take()
+
+
+async def test_an_event_is_not_forgotten_under_one_who_is_about_to_watch_it(world, monkeypatch):
+    watcher = await world.watch()
+    await watcher.frame()
+    watcher.subscription.close()
+    await world.tick(after=live.FORGET_SECONDS - 1)
+    await held(world.shop, seats=["A-1-1"])
+    heads, go = world.store.heads, asyncio.Event()
+
+    async def slow() -> dict[str, int]:
+        await go.wait()
+        found: dict[str, int] = await heads()
+        return found
+
+    monkeypatch.setattr(world.store, "heads", slow)
+    coming = asyncio.create_task(world.live.subscribe(E1, since=2))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(world.store, "heads", heads)
+    await world.tick(after=2)
+    go.set()
+    subscription = await coming
+    assert subscription is not None
+    await held(world.shop, seats=["A-1-2"])
+    await world.tick(after=1)
+    assert subscription.due(world.seconds.now) is not None, "it is told"
+
+
+async def test_whoever_cannot_be_told_keeps_nobody_else_from_it(caplog):
+    class Listener:
+        def __init__(self, nth: int) -> None:
+            self.nth, self.woken = nth, 0
+
+        def wake(self) -> None:
+            self.woken += 1
+            if self.nth == 30:
+                raise RuntimeError("odd")
+
+    every = turns.Turns(time.monotonic)
+    crowd = [Listener(nth) for nth in range(60)]
+    told = every.begin(crowd)
+    async with asyncio.timeout(10):
+        while not told.done:  # noqa: ASYNC110 - it has nothing that could be waited for
+            await asyncio.sleep(0.01)
+    assert [each.woken for each in crowd] == [1] * 60
+    assert "could not be told" in caplog.text
+    await every.stop()

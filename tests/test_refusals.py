@@ -721,6 +721,15 @@ async def test_an_event_that_somebody_is_refused_at_stays_watched(cache, diary, 
         assert cache.refuse(E1, "bob", Ask(seats=("A",))) is not None
 
 
+async def test_what_a_commit_takes_does_not_lengthen_a_deadline(cache, clock):
+    await watch(cache, clock)
+    asked_ms = clock()
+    clock.advance(5_000)
+    await cache.read()
+    cache.remember(E1, answered("A", left_ms=100), asked_ms)
+    assert cache.refuse(E1, "bob", Ask(seats=("A",))) is None, "the hold was over 4.9 s ago"
+
+
 async def test_nothing_asked_is_nothing_refused(cache, clock):
     await watch(cache, clock)
     assert cache.refuse(E1, "bob", Ask()) is None

@@ -124,13 +124,13 @@ class Refusals:
         watched = self._watched(event, asked_ms)
         if watched is None:
             return
-        now = watched.used_ms
         for seat, buyer, left_ms in taken:
             if seat not in watched.seats:
                 if self._entries >= ENTRIES_MAX:
                     return
                 self._entries += 1
-            watched.seats[seat] = Taken(buyer, now + left_ms)
+            # From when it was asked: the decision is not older, whatever its commit took.
+            watched.seats[seat] = Taken(buyer, asked_ms + left_ms)
 
     def opened(self, event: str, seats: Iterable[str]) -> None:
         """These are free again, and maybe some of any pool: this process did it itself, or read of

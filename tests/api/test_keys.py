@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.keys import Keys, Role
+from holdfast.stores.memory import MemoryStore
 from tests.api.serving import ADMIN, HOLDFAST, Served, serving
 
 pytestmark = pytest.mark.slow
@@ -188,3 +190,22 @@ def test_metrics_may_be_for_admins_only(tmp_path):
         keys = {None: 401, "unknown": 401, served.key("seller"): 403, ADMIN: 200}
         for key, status in keys.items():
             assert served.call("GET", "/metrics", key=key).status_code == status
+
+
+async def test_a_key_that_was_lent_ends_by_itself_and_is_removed_by_the_next(clock):
+    store = MemoryStore(clock)
+    keys = Keys(store)
+    named_alike = await keys.create(Role.ADMIN, "a crowd")
+    lent = await keys.lend(Role.SELLER, "a crowd", 60)
+    await keys.read()
+    assert keys.find(lent) is not None
+    clock.advance(60_001)
+    await keys.read()
+    assert keys.find(lent) is None
+    assert len(await keys.all()) == 2
+    taken_back = await keys.lend(Role.SELLER, "a crowd", 60)
+    assert len(await keys.all()) == 2, "the old one is gone"
+    await keys.take_back(taken_back)
+    assert keys.find(taken_back) is None
+    assert keys.find(named_alike) is not None
+    assert [key.role for key in await keys.all()] == [Role.ADMIN]

@@ -3,20 +3,26 @@
 import asyncio
 import sys
 from asyncio.subprocess import PIPE
-from typing import get_args
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from holdfast import Holdfast
 from holdfast.api.lab_wire import Strategy
+from holdfast.domain.commands import Command
+from holdfast.domain.outcomes import Answer
 from holdfast.lab.contest.databases import SqliteLine
 from holdfast.lab.contest.tables import EXISTING
 from holdfast.lab.runs import offers
 from holdfast.lab.runs.board import CLAIM_MS, DIED, RUNS_MAX, Board, Lost
 from holdfast.lab.runs.crowd import Order
+from holdfast.lab.runs.laboratory import Laboratory
 from holdfast.lab.runs.trials import BOUNDS_MS, Run, Trial, histogram
 from holdfast.lab.strategies import STRATEGIES
+from holdfast.ports import Committed
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
 
@@ -68,6 +74,46 @@ async def test_a_performer_who_dies_does_not_block_the_lab(memory, clock):
     assert claimed is not None
     assert claimed[1] is not None
     assert (claimed[1].run, claimed[1].tables) == ("run-001", True)
+
+
+async def test_tables_that_were_left_are_known_until_they_are_dropped(memory):
+    dead = Board(memory)
+    assert await dead.claim(run(1), tables=True)
+    await dead.release(clean=False)
+    between = Board(memory)
+    assert await between.claim(run(2), tables=False)
+    await between.release(clean=False)
+    last = await Board(memory).claim(run(3), tables=False)
+    assert last is not None
+    assert last[1] is not None
+    assert last[1].tables, "the run between made none, and dropped none"
+
+
+async def test_a_run_that_is_stopped_while_its_event_is_made_closes_it(tmp_path, monkeypatch):
+    async with Holdfast.open(f"sqlite:///{tmp_path}/x.db") as shop:
+        apply, made = shop.store.apply, asyncio.Event()
+
+        async def slow(commands: Sequence[Command], committed: Committed) -> list[Answer]:
+            answers = await apply(commands, committed)
+            made.set()
+            await asyncio.sleep(0.1)
+            return answers
+
+        monkeypatch.setattr(shop.store, "apply", slow)
+        lab = Laboratory(shop, unused, unused)
+        begun = await lab.start(TRIAL, None)
+        assert begun is not None
+        await made.wait()
+        await lab.stop()
+        ended = await lab.find(begun.id)
+        assert ended is not None
+        assert ended.state == "failed"
+        (summary,) = await shop.events()
+        assert summary.event.state == "closed"
+
+
+async def unused() -> Any:
+    raise AssertionError("not for this run")
 
 
 async def test_who_lengthens_his_claim_keeps_it_and_who_lost_it_learns_so(memory, clock):

@@ -737,3 +737,21 @@ async def test_a_gate_before_a_file_is_mended(tmp_path, gate, clock):
         assert (set(mended.missing), mended.orphans) == (set(ids.values()), ["e1.ghost"])
         assert await differences(shop) == []
         assert await reason(shop.place_hold(E1, buyer="eve", seats=["A-1-4"])) is Reason.TAKEN
+
+
+async def test_a_round_there_and_one_asked_for_here_mend_a_counter_once(shop, gate, monkeypatch):
+    monkeypatch.setattr("holdfast.upkeep.reconcile.TURN_SECONDS", 0.01)
+    await held(shop, "ann", pools={"floor": 3})
+    await force(gate, Adjust({"floor": -1}))
+    census = shop.store.census
+
+    async def slow(event: str) -> Census | None:
+        await asyncio.sleep(0.02)
+        found: Census | None = await census(event)
+        return found
+
+    monkeypatch.setattr(shop.store, "census", slow)
+    there, here = reconciler(shop, "there"), reconciler(shop, "here")
+    await asyncio.gather(there.round(), here.now(), here.refresh(E1))
+    monkeypatch.setattr(shop.store, "census", census)
+    assert await differences(shop) == []

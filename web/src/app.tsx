@@ -2,7 +2,7 @@ import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { keepTheme, type Theme } from "./api/storage";
 import type { Deployment } from "./api/types";
-import { placeOf, usePath } from "./router";
+import { type Place, placeOf, usePath } from "./router";
 import { t } from "./strings";
 import { Button } from "./ui/button";
 import { lazy } from "./ui/lazy";
@@ -25,6 +25,9 @@ export function App({ deployment }: PageProps) {
   const content = useRef<HTMLElement>(null);
   const first = useRef(true);
   useEffect(() => {
+    const name = titleOf(place);
+    // An event's page has the event's name once it knows it.
+    document.title = name ? `${name} · ${t.brand}` : t.brand;
     // Whoever listens instead of looking hears that the page is another one.
     if (!first.current) content.current?.focus();
     first.current = false;
@@ -75,6 +78,11 @@ export function App({ deployment }: PageProps) {
       <Toasts />
     </>
   );
+}
+
+function titleOf({ page }: Place): string | null {
+  if (page === "nowhere") return t.errors.notFound;
+  return page === "event" ? null : t.nav[page];
 }
 
 function NavLink(props: { path: string; at: boolean; children: ComponentChildren }) {

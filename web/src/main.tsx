@@ -12,6 +12,10 @@ async function start(): Promise<void> {
   const theme = keptTheme();
   if (theme) document.documentElement.dataset.theme = theme;
   takeKeyFromAddress();
+  // Pasted into the address of a page that is open, it loads nothing: the page begins anew with it.
+  addEventListener("hashchange", () => {
+    if (takeKeyFromAddress()) location.reload();
+  });
   try {
     const response = await fetch("/pages.json", { cache: "no-cache" });
     if (!response.ok) throw new Error(`${response.status}`);

@@ -16,6 +16,12 @@ describe("placeOf", () => {
     }
   });
 
+  it("takes an address that is no proper one as it is", () => {
+    for (const event of ["%", "%E0%A4", "100%"]) {
+      expect(placeOf(`/e/${event}`)).toEqual({ page: "event", event });
+    }
+  });
+
   it("finds the event of the address it made", () => {
     const event = "a b/ü%";
     expect(placeOf(eventPath(event))).toEqual({ page: "event", event });

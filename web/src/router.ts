@@ -1,6 +1,7 @@
 /** Where we are. Five addresses need no library. */
 
 import { useEffect, useState } from "preact/hooks";
+import { decoded } from "./api/storage";
 
 export type Place =
   | { page: "events" }
@@ -13,7 +14,7 @@ export type Place =
 export function placeOf(path: string): Place {
   if (path === "/") return { page: "events" };
   const event = /^\/e\/([^/]+)\/?$/.exec(path)?.[1];
-  if (event) return { page: "event", event: decodeURIComponent(event) };
+  if (event) return { page: "event", event: decoded(event) };
   const word = /^\/(lab|ops|design)\/?$/.exec(path)?.[1] as "lab" | "ops" | "design" | undefined;
   return { page: word ?? "nowhere" };
 }

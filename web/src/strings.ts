@@ -510,8 +510,8 @@ export const t = {
       neither: "Neither has it: somebody else, in a real tab, was faster than both.",
       unanswered: "One of them got no answer, so this round does not count.",
       both_won: "Both have the seat. This must never happen: please report it.",
-      score: (rounds: number, first: number, second: number) =>
-        `${rounds} round${s(rounds)}: tab 1 won ${first}, tab 2 won ${second}, both won 0.`,
+      score: (rounds: number, first: number, second: number, both: number) =>
+        `${rounds} round${s(rounds)}: tab 1 won ${first}, tab 2 won ${second}, both won ${both}.`,
       none: "No event with free seats is on sale. Design one, then come back.",
       design: "Design an event",
       released: "given back",

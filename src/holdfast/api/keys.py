@@ -52,6 +52,8 @@ class Key(msgspec.Struct, frozen=True):
     """Web origins that may call with it: CORS."""
     rate: float | None = None
     """Requests in a second; None: the default of its role."""
+    lent_until_ms: Millis | None = None
+    """Of one that was lent: it ends by itself, should whoever has it die."""
 
 
 _read = msgspec.json.Decoder(Key).decode
@@ -83,8 +85,9 @@ class Keys:
         await end_task(self._task)
 
     async def read(self) -> None:
-        documents, _ = await self._store.documents(KIND)
-        self._keys = {key.id: key for key in map(_to_key, documents)}
+        documents, now = await self._store.documents(KIND)
+        keys = map(_to_key, documents)
+        self._keys = {key.id: key for key in keys if (key.lent_until_ms or now) >= now}
         self.reads += 1
 
     async def _follow(self) -> None:
@@ -128,13 +131,15 @@ class Keys:
         origins: tuple[str, ...] = (),
         rate: float | None = None,
         secret: str | None = None,
+        lent_seconds: float | None = None,
     ) -> str:
         """A new key, which is returned and never shown again."""
         secret = secret or f"hf_{role}_{secrets.token_urlsafe(24)}"
         documents, now = await self._store.documents(KIND)
         if len(documents) >= KEYS_MAX:
             raise SettingsError(f"there are {KEYS_MAX} keys already")
-        key = Key(key_id(secret), role, _hash(secret), name, now, None, origins, rate)
+        until = None if lent_seconds is None else now + round(1000 * lent_seconds)
+        key = Key(key_id(secret), role, _hash(secret), name, now, None, origins, rate, until)
         await self._store.put(Document(KIND, key.id, 1, _encode(key).decode()))
         self._keys[key.id] = key
         return secret
@@ -164,14 +169,14 @@ class Keys:
             await self._store.put(Document(KIND, key.id, 1, _encode(key).decode()))
         await self.read()
 
-    async def lend(self, role: Role, name: str) -> str:
-        """A key for a short while. One of that name that was never taken back, because who had it
-        died, is removed first."""
-        documents, _ = await self._store.documents(KIND)
+    async def lend(self, role: Role, name: str, seconds: float) -> str:
+        """A key for a short while. Those that were never taken back, because who had them died,
+        ended by themselves, and are removed."""
+        documents, now = await self._store.documents(KIND)
         for document in documents:
-            if _to_key(document).name == name:
+            if (_to_key(document).lent_until_ms or now) < now:
                 await self._store.drop(KIND, document.id, document.version)
-        return await self.create(role, name)
+        return await self.create(role, name, lent_seconds=seconds)
 
     async def take_back(self, secret: str) -> None:
         """Of a key that was lent nothing is left."""

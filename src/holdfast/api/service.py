@@ -21,6 +21,7 @@ from holdfast.engine import Holdfast
 from holdfast.followers.crew import Crew
 from holdfast.followers.live import Live
 from holdfast.lab.runs.laboratory import Laboratory, Pass
+from holdfast.lab.runs.trials import RUN_SECONDS_MAX
 from holdfast.pages.site import Site
 from holdfast.settings import Settings
 from holdfast.tasks import end_task
@@ -108,7 +109,7 @@ class Service:
 
     async def _admit_crowd(self) -> Pass:
         """As a shop's own server: for the lab's buyers no limit shall count."""
-        key = await self.keys.lend(Role.SELLER, CROWD)
+        key = await self.keys.lend(Role.SELLER, CROWD, 2 * RUN_SECONDS_MAX)
         return Pass(key, partial(self.keys.take_back, key))
 
     async def _batches(self) -> tuple[int, int]:

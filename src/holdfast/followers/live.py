@@ -154,7 +154,7 @@ class Subscription:
         epoch, frame = self._followed.feed.epoch, self._changes()
         if frame is None:
             frame = await self._live.snapshot(self._followed)
-            self._keep(len(frame.body))
+        self._keep(len(frame.body))
         self._told(epoch, frame)
         return frame
 
@@ -174,7 +174,7 @@ class Subscription:
         """Whether there was no need to wake whoever waits for the next frame."""
         if self.push is None or self._ended is not None:
             return False
-        if self._pushed is not None and (not self._pushed.done() or self._pushed.exception()):
+        if self._pushed is not None and not _went_well(self._pushed):
             return False
         due = self.due(self._live.clock())
         frame = None if due is None else self._changes()
@@ -183,6 +183,10 @@ class Subscription:
         if due > 0:
             asyncio.get_running_loop().call_later(due, self.wake)
             return True
+        try:
+            self._keep(len(frame.body))
+        except Overloaded:
+            return False  # whoever waits for it is told so
         try:
             self._pushed = self.push(frame)
         except Exception:  # as above: the rest of the crowd is to be told
@@ -245,6 +249,8 @@ class Followed:
         """In the order in which they came, and are told: so each waits as long as the last time."""
         self.used = now
         """When somebody last came or went."""
+        self.coming = 0
+        """Those who are about to watch it: it must not be forgotten under them."""
         self.due = now
         """When it may be published again, if all were told by then."""
         self.round = Round(())
@@ -323,7 +329,13 @@ class Live:
         try:
             followed = await self._follow(event)
             if followed is not None:
-                seq = await self._resume(followed, since)
+                followed.coming += 1
+                try:
+                    seq = await self._resume(followed, since)
+                finally:
+                    followed.coming -= 1
+                if self._events.get(event) is not followed:
+                    return None  # there is no such event any more
                 subscriber = Subscription(self, followed, seq, keeps)
                 followed.subscribers[subscriber] = None
                 followed.used = self.clock()
@@ -450,7 +462,8 @@ class Live:
                 self.counts.dropped += 1
                 subscriber.cut(Slow())
         for event, followed in list(self._events.items()):
-            if not followed.subscribers and now - followed.used > FORGET_SECONDS:
+            needed = followed.subscribers or followed.coming
+            if not needed and now - followed.used > FORGET_SECONDS:
                 del self._events[event]
 
     async def _read(self, feed: Feed) -> None:
@@ -497,6 +510,10 @@ class Live:
 
     def _all(self) -> list[Subscription]:
         return [each for followed in self._events.values() for each in followed.subscribers]
+
+
+def _went_well(pushed: "asyncio.Future[None]") -> bool:
+    return pushed.done() and not pushed.cancelled() and pushed.exception() is None
 
 
 def _end(subscribers: Iterable[Subscription], why: Ended) -> None:

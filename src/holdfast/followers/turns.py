@@ -6,6 +6,7 @@ fewer frames a second, and the holds notice next to nothing.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -21,6 +22,9 @@ LISTENERS_PER_SECOND_MAX = 4_000
 REST = 3.0
 """How much longer than a slice the pause after it is, at least."""
 PAUSE_SECONDS_MAX = 0.1
+
+
+log = logging.getLogger("holdfast.live")
 
 
 class Listener(Protocol):
@@ -45,7 +49,11 @@ class Round:
         """How many of them it were."""
         told = min(most, len(self._left))
         for _ in range(told):
-            self._left.pop().wake()
+            try:
+                self._left.pop().wake()
+            except Exception:
+                # One's trouble is his own: the others are told all the same.
+                log.exception("somebody could not be told")
         return told
 
 

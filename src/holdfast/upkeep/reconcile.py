@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -43,6 +43,8 @@ ASKED_LEASE = f"{LEASE}:all"
 ASKED_SECONDS = 1.0
 TURN_SECONDS = 0.05
 TURNS_MAX = 100
+MENDING_MS = 30_000
+"""For one event. Whoever dies meanwhile keeps others from it for so long."""
 PROBE_SECONDS = 1.0
 SETTLE_SECONDS = 0.5
 TOLERANCE_MS = 2_000
@@ -220,7 +222,8 @@ class Reconciler:
         """Asks a gate that is down whether it is back: in a quiet hour nobody else does."""
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
-        """Two rounds at once would both mend the same counters, and leave them wrong."""
+        """One round after the other: each writes down what it came to."""
+        self._mending = asyncio.Lock()
         self.known: Rounds | None = None
         """What this process knows of the last rounds."""
 
@@ -307,10 +310,29 @@ class Reconciler:
         await self.refresh(event)
 
     async def one(self, event: str) -> Mended | None:
-        mended = await reconcile(self._store, self._gate, event)
+        async with self._alone(event):
+            mended = await reconcile(self._store, self._gate, event)
         if mended is not None and mended.found:
             log.info("the gate of %s was mended: %d differences", event, mended.found)
         return mended
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, event: str) -> AsyncIterator[None]:
+        """Two at once, of one process or of two, would both mend the same counter, and leave it
+        wrong."""
+        lease = f"{LEASE}:mending:{event}"
+        async with self._mending:
+            for _ in range(TURNS_MAX):
+                if await self._gate.lease(lease, self._holder, MENDING_MS):
+                    break
+                await asyncio.sleep(TURN_SECONDS)
+            else:
+                raise GateDown("another process reconciles it")
+            try:
+                yield
+            finally:
+                with contextlib.suppress(HoldfastError):
+                    await self._gate.lease(lease, self._holder, 0)
 
     async def _run(self, periodic: bool) -> None:
         loop = asyncio.get_running_loop()

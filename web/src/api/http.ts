@@ -1,7 +1,7 @@
 /** One way to call the service: JSON in and out, problems as exceptions, time-outs, no cookies. */
 
 import { t } from "../strings";
-import { adminKey, buyerToken } from "./storage";
+import { adminKey, buyerToken, keepBuyer } from "./storage";
 import type { Deployment } from "./types";
 
 const TIMEOUT_MS = 15_000;
@@ -68,14 +68,33 @@ export async function callForText(
   }
 }
 
-async function send(
+/** A buyer's token of another deployment would be refused with every call, reading too: it is
+ * forgotten, and the call is made once more without it. */
+async function send(method: string, path: string, how: CallOptions): Promise<Response> {
+  const kept = how.as === "admin" || how.buyerToken ? null : buyerToken();
+  const response = await sendOnce(method, path, how);
+  if (!kept || response.status !== 401) return response;
+  const problem = await response
+    .clone()
+    .json()
+    .catch(() => null);
+  if (problem?.reason !== "buyer_token") return response;
+  // Another tab may have got a new one meanwhile.
+  if (buyerToken() === kept) keepBuyer(null);
+  return sendOnce(method, path, how);
+}
+
+async function sendOnce(
   method: string,
   path: string,
   { body, as = "public", signal, timeoutMs = TIMEOUT_MS, ...tokens }: CallOptions,
 ): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   const key = as === "admin" ? adminKey() : pagesKey();
-  if (!key) throw new Problem(401, "unauthorized", t.errors.noAdminKey);
+  // With other letters it is no key, and could not be sent.
+  if (!key || /[^\x21-\x7e]/.test(key)) {
+    throw new Problem(401, "unauthorized", t.errors.noAdminKey);
+  }
   headers.Authorization = `Bearer ${key}`;
   if (as === "public") {
     const token = tokens.buyerToken ?? buyerToken();
@@ -99,29 +118,14 @@ async function send(
   }
 }
 
-/** Text that is not JSON: the metrics. */
-export async function callText(path: string, signal?: AbortSignal): Promise<string> {
-  const headers = { Authorization: `Bearer ${adminKey() ?? ""}` };
-  const late = AbortSignal.timeout(TIMEOUT_MS);
-  const until = signal ? AbortSignal.any([signal, late]) : late;
-  try {
-    const response = await fetch(path, { headers, signal: until, credentials: "omit" });
-    if (!response.ok) await answer(response);
-    return await response.text();
-  } catch (trouble) {
-    if (signal?.aborted || trouble instanceof Problem) throw trouble;
-    const detail = late.aborted ? t.errors.tooSlow : t.errors.unreachable;
-    throw new Problem(0, late.aborted ? "too_slow" : "unreachable", detail);
-  }
-}
-
 async function answer<T>(response: Response): Promise<T> {
   if (response.status === 204) return undefined as T;
   let read: unknown;
   try {
     read = await response.json();
   } catch {
-    throw new Problem(response.status, "unreadable", t.errors.unreadable);
+    // A yes whose words were lost on their way: whoever asks again, asks for the same.
+    throw new Problem(response.ok ? 0 : response.status, "unreadable", t.errors.unreadable);
   }
   if (response.ok) return read as T;
   const problem = (read ?? {}) as Record<string, unknown>;

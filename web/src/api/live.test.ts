@@ -97,7 +97,7 @@ class Line {
 describe("LiveMap", () => {
   const told: string[] = [];
   let map: LiveMap;
-  let maps: (SeatMapView | Problem)[];
+  let maps: (SeatMapView | Problem | string)[];
 
   /** The next map is served; then the line that follows it is there. */
   const served = async (found: SeatMapView | Problem) => {
@@ -109,7 +109,7 @@ describe("LiveMap", () => {
     while (!maps.length) await new Promise((resolve) => setTimeout(resolve, 10));
     const found = maps.shift()!;
     if (found instanceof Problem) throw found;
-    return JSON.stringify(found);
+    return typeof found === "string" ? found : JSON.stringify(found);
   };
 
   beforeEach(() => {
@@ -161,6 +161,40 @@ describe("LiveMap", () => {
       ...["live websocket", "reconnecting websocket", "reconnecting websocket"],
       ...["changes 45 50", "live websocket"],
     ]);
+  });
+
+  it("asks again where the map is somebody else's page", async () => {
+    maps.push("<html>Please log in to the network");
+    await vi.advanceTimersByTimeAsync(20);
+    expect(Line.opened).toHaveLength(0);
+    await vi.advanceTimersByTimeAsync(400);
+    await served(snapshot(7));
+    expect(told).toContain("snapshot 7");
+    expect(Line.last.url.searchParams.get("since")).toBe("7");
+  });
+
+  it("does not trust a line that is silent about what has happened", async () => {
+    await served(snapshot(41));
+    Line.last.onopen!();
+    vi.advanceTimersByTime(250);
+    const look = (seq: number, times: number) => {
+      for (let n = 0; n < times; n++) {
+        map.reached(seq);
+        vi.advanceTimersByTime(5_000);
+      }
+    };
+    look(41, 20);
+    // As long as it tells something, it is only late.
+    for (let seq = 42; seq < 60; seq++) {
+      look(99, 3);
+      Line.last.send(changes(seq, seq));
+    }
+    expect(Line.opened).toHaveLength(1);
+    look(99, 7);
+    expect(Line.opened).toHaveLength(2);
+    expect(Line.opened[0]!.closed).toBe(true);
+    expect(Line.last.url.searchParams.get("since")).toBe("59");
+    expect(told.at(-1)).toBe("reconnecting websocket");
   });
 
   it("is live also where nothing happens", async () => {

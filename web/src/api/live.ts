@@ -58,6 +58,8 @@ const MAP_MS = 60_000;
 const FAILURES_MAX = 3;
 /** A page that slept so long may have a connection that is dead and does not know it. */
 const ASLEEP_MS = 30_000;
+/** So long a line may say nothing of what is known to have happened. Longer than a frame may take. */
+const SILENT_MS = 25_000;
 
 /** Half of it certain, half of it chance: a crowd that lost its server does not come back at once. */
 export function waitBefore(failures: number, chance: number): number {
@@ -98,6 +100,8 @@ export class LiveMap {
   private failures = 0;
   private hiddenAt: number | null = null;
   private closed = false;
+  /** Since when it is known to be behind, and at which number. */
+  private behind: { seq: number | null; since: number } | null = null;
   /** "connecting" until it was live once. */
   private waiting: Connection = "connecting";
 
@@ -120,6 +124,19 @@ export class LiveMap {
     removeEventListener("offline", this.wentOffline);
     document.removeEventListener("visibilitychange", this.turned);
     this.drop();
+  }
+
+  /** The service has got as far as this, as was learned in another way. A line that is cut
+   * somewhere on its way does not know it: what it should have told, and did not, shows it. */
+  reached(seq: number): void {
+    const { seq: known } = this.joiner;
+    const late = this.state === "live" && known !== null && known < seq;
+    if (!late) this.behind = null;
+    else if (this.behind?.seq !== known) this.behind = { seq: known, since: Date.now() };
+    else if (Date.now() - this.behind.since >= SILENT_MS) {
+      this.behind = null;
+      this.reconnect();
+    }
   }
 
   private readonly cameOnline = () => {
@@ -207,7 +224,14 @@ export class LiveMap {
     if (signal.aborted) return;
     this.hangUp = null;
     const began = performance.now();
-    const map = JSON.parse(text) as SeatMapView;
+    let map: SeatMapView;
+    try {
+      map = JSON.parse(text) as SeatMapView;
+    } catch {
+      // Somebody else's page, from the network between: the service is asked again.
+      ended({});
+      return;
+    }
     performance.mark("map:received", { startTime: began });
     const snapshot: Snapshot = { ...map, type: "snapshot" };
     this.joiner.take(snapshot);

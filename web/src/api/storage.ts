@@ -38,13 +38,17 @@ export interface KeptOrder {
   pools: Record<string, number>;
 }
 
-const unkept = new Map<string, string>();
+/** What the browser did not take, because it keeps nothing or is full: it counts before what is in
+ * its storage, which is from before. */
+const unkept = new Map<string, string | null>();
 
 function read(area: () => Storage, name: string): string | null {
+  const here = unkept.get(name);
+  if (here !== undefined) return here;
   try {
     return area().getItem(name);
   } catch {
-    return unkept.get(name) ?? null;
+    return null;
   }
 }
 
@@ -52,9 +56,9 @@ function write(area: () => Storage, name: string, value: string | null): void {
   try {
     if (value === null) area().removeItem(name);
     else area().setItem(name, value);
+    unkept.delete(name);
   } catch {
-    if (value === null) unkept.delete(name);
-    else unkept.set(name, value);
+    unkept.set(name, value);
   }
 }
 
@@ -111,6 +115,8 @@ export function forgetOrder(event: string, order: string): void {
 export function onHoldChanged(event: string, changed: () => void): () => void {
   const heard = (storage: StorageEvent) => {
     const ours = storage.key === HOLD + event || storage.key === ORDERS + event;
+    // What the other tab could keep is newer than what this one could not.
+    if (ours) unkept.delete(storage.key!);
     if (ours || storage.key === null) changed();
   };
   addEventListener("storage", heard);
@@ -127,10 +133,23 @@ export const keptTheme = (): Theme | null => {
 };
 export const keepTheme = (theme: Theme | null): void => write(shared, THEME, theme);
 
-/** Takes a key from the address (#key=...) before anybody can copy the address with it. */
-export function takeKeyFromAddress(): void {
-  const given = /^#key=([\x21-\x7e]+)$/.exec(location.hash)?.[1];
-  if (!given) return;
-  keepAdminKey(decodeURIComponent(given));
+/** Takes a key from the address (#key=...) before anybody can copy the address with it. True if
+ * there was one. */
+export function takeKeyFromAddress(): boolean {
+  const given = /^#key=(.*)$/.exec(location.hash)?.[1];
+  if (given === undefined) return false;
   history.replaceState(null, "", location.pathname + location.search);
+  const key = decoded(given);
+  if (!/^[\x21-\x7e]+$/.test(key)) return false;
+  keepAdminKey(key);
+  return true;
+}
+
+/** As it is, where it is not written as addresses are. */
+export function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

@@ -103,7 +103,7 @@ function Holding(props: CheckoutProps & { phase: Phase & { name: "holding" } }) 
             deadline={desk.deadline}
             ofSeconds={event.hold_seconds}
             extendable={desk.extendable}
-            onZero={() => void desk.look()}
+            onZero={desk.look}
           />
           {event.max_extensions > 0 &&
             (desk.extendable ? (

@@ -181,14 +181,20 @@ export class HoldDesk {
   /** Under a key that is kept first: whoever asks for the same again, after a lost answer or a
    * reload, gets what the first call made. */
   private async ask({ ask, key }: Asking): Promise<Hold> {
+    const again = keptAsking(this.id)?.key === key;
     keepAsking(this.id, { ask, key });
     const began = performance.now();
     try {
       const hold = await placeHold(this.id, ask, key);
       keepAsking(this.id, null);
       this.keep({ id: hold.id, token: hold.token! });
-      // A first answer that is given again says how long there was then, not now.
-      return performance.now() - began < FRESH_MS ? hold : await getHold(hold.id, hold.token!);
+      // A first answer that is given again says how it was then, not now.
+      const fresh = !again && performance.now() - began < FRESH_MS;
+      if (fresh) return hold;
+      return await getHold(hold.id, hold.token!).catch((problem) => {
+        if (problem instanceof Problem && problem.passing) return hold;
+        throw problem;
+      });
     } catch (problem) {
       if (problem instanceof Problem && !problem.passing) keepAsking(this.id, null);
       throw problem;
@@ -202,7 +208,11 @@ export class HoldDesk {
     const same = before && JSON.stringify(before.ask) === JSON.stringify(wanted);
     this.set({ busy: "place", trouble: null });
     try {
-      const hold = await this.ask(same ? before : { ask: wanted, key: newIdempotencyKey() });
+      let hold = await this.ask(same ? before : { ask: wanted, key: newIdempotencyKey() });
+      // What the lost answer spoke of may be over since: then this is a new wish.
+      if (same && (hold.state === "expired" || hold.state === "released")) {
+        hold = await this.ask({ ask: wanted, key: newIdempotencyKey() });
+      }
       this.tell({ type: "held", hold, found: false });
       return null;
     } catch (problem) {
@@ -252,15 +262,22 @@ export class HoldDesk {
   extend(): Promise<boolean> {
     return this.act("extend", t.checkout.notExtended, async (kept) => {
       const hold = await extendHold(kept.id, kept.token);
-      this.keep({ ...kept, extensions: (kept.extensions ?? 0) + 1 });
-      this.tell({ type: "held", hold, found: false });
+      this.extended(kept.id, (kept.extensions ?? 0) + 1);
+      // Who has gone on to pay meanwhile is not called back.
+      if (this.state.phase.name === "holding") this.tell({ type: "held", hold, found: false });
     });
   }
 
   private extendedEnough(kept: KeptHold): void {
     const most = this.event.max_extensions;
-    this.keep({ ...kept, extensions: most });
+    this.extended(kept.id, most);
     this.set({ trouble: t.checkout.extensionLimit(most) });
+  }
+
+  /** Into what is kept now, not as it was when this was asked: an order may have begun since. */
+  private extended(hold: string, extensions: number): void {
+    const now = keptHold(this.id);
+    if (now?.id === hold) this.keep({ ...now, extensions });
   }
 
   // Paying

@@ -7,14 +7,14 @@ import { t } from "../strings";
 import { type Deadline, secondsLeft, warningAt } from "./deadline";
 
 const ASK_AGAIN_MS = 1_000;
-const nothing = () => undefined;
+const nothing = async () => undefined;
 
 export interface TimerProps {
   deadline: Deadline;
   /** How long it was at first, for the bar. */
   ofSeconds: number;
   extendable: boolean;
-  onZero: () => void;
+  onZero: () => Promise<void>;
 }
 
 /** What is said only as long as there is time. */
@@ -59,20 +59,33 @@ export function Timer({ deadline, ofSeconds, extendable, onZero }: TimerProps) {
   );
 }
 
-/** Ticks with the whole seconds. At zero it calls, and calls again until the deadline is another. */
-export function useSecondsLeft(deadline: Deadline, onZero: () => void = nothing): number {
+/** Ticks with the whole seconds. At zero it calls, and a while after each answer again, until the
+ * deadline is another. The service counts whole seconds, so in the last one it says 0 and means
+ * "nearly": that is a new deadline each time, and no reason to ask without a pause. */
+export function useSecondsLeft(deadline: Deadline, onZero: () => Promise<void> = nothing): number {
   const [left, setLeft] = useState(() => secondsLeft(deadline, performance.now()));
   const zero = useRef(onZero);
   zero.current = onZero;
+  const asking = useRef(false);
+  const askedAt = useRef(-Infinity);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
+    const ask = async () => {
+      asking.current = true;
+      try {
+        await zero.current();
+      } finally {
+        asking.current = false;
+        askedAt.current = performance.now();
+      }
+    };
     const tick = () => {
       const now = performance.now();
       const seconds = secondsLeft(deadline, now);
       setLeft(seconds);
       if (seconds === 0) {
-        zero.current();
-        timer = setTimeout(tick, ASK_AGAIN_MS);
+        if (!asking.current && now - askedAt.current >= ASK_AGAIN_MS) void ask();
+        timer = setTimeout(tick, ASK_AGAIN_MS / 4);
         return;
       }
       // Just after the next whole second, whatever the browser makes of timers.

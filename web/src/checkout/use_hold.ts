@@ -37,15 +37,19 @@ export function useHold(event: EventView): Desk {
       const holding = desk.state.phase.name === "holding";
       if (document.visibilityState === "visible" && holding) void desk.look();
     };
+    // One that the browser had put away has heard nothing of what other tabs did.
+    const back = (shown: PageTransitionEvent) => {
+      if (shown.persisted) void desk.heard();
+    };
     document.addEventListener("visibilitychange", woken);
     addEventListener("online", woken);
-    addEventListener("pageshow", woken);
+    addEventListener("pageshow", back);
     return () => {
       desk.close();
       stop();
       document.removeEventListener("visibilitychange", woken);
       removeEventListener("online", woken);
-      removeEventListener("pageshow", woken);
+      removeEventListener("pageshow", back);
     };
   }, [desk]);
 

@@ -37,6 +37,8 @@ export default function DesignPage(_: PageProps) {
   const [answer, setAnswer] = useState<{ draft: Draft; saved: Saved } | null>(null);
   const [imported, setImported] = useState<Imported | null>(null);
   const file = useRef<HTMLInputElement>(null);
+  const latest = useRef(draft);
+  latest.current = draft;
   const say = t.design;
 
   useUndoKeys(
@@ -64,8 +66,7 @@ export default function DesignPage(_: PageProps) {
       return;
     }
     setSaving(true);
-    const result = await save(draft);
-    setSaving(false);
+    const result = await save(draft).finally(() => setSaving(false));
     setAnswer({ draft, saved: result });
     if (result.kind === "exists") {
       setServiceFaults([{ path: "id", text: say.saved.exists(result.id) }]);
@@ -76,7 +77,10 @@ export default function DesignPage(_: PageProps) {
       showAll();
       goTo(result.faults[0]!.path);
     }
-    if (result.kind === "saved") scrollTo(0, 0);
+    if (result.kind !== "saved") return;
+    // Who went on typing sees no notice of what was before.
+    if (latest.current === draft) scrollTo(0, 0);
+    else toast(say.saved.title(result.event.name), "good");
   };
   const replace = (next: Draft, words: string) => {
     act({ do: "replace", draft: next });

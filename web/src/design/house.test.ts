@@ -218,3 +218,13 @@ group("what is sent", () => {
     ]);
   });
 });
+
+group("a house of more seats than an event may have", () => {
+  it("is not built any further, and says so", () => {
+    const many = (n: number) => grid({ id: `S${n}`, rows: "1000", seats: "600" });
+    const grids = Array.from({ length: 40 }, (_, n) => many(n));
+    const house = houseOf(draftOf({ grids, arcs: [arc()] }));
+    expect(house.seats.length).toBe(1_200_000);
+    expect(house.faults.map((fault) => fault.path)).toEqual(["units"]);
+  }, 30_000);
+});

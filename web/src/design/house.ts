@@ -77,13 +77,21 @@ export function houseOf(draft: Draft): House {
 
 function blocksOf(draft: Draft): Block[] {
   let depth = 0;
+  let seats = 0;
+  /** Past the limit nothing more is built: a small file can ask for more than there is memory. */
+  const within = (make: () => Shape): Shape => {
+    if (seats > SEATS_MAX) return { seats: [], faults: [], front: depth, depth };
+    const shape = make();
+    seats += shape.seats.length;
+    return shape;
+  };
   const blocks = draft.grids.map((grid, n): Block => {
-    const shape = gridShape(grid, depth);
+    const shape = within(() => gridShape(grid, depth));
     depth = shape.depth;
     return { path: `grids[${n}]`, shape, plain: isPlain(grid) };
   });
   draft.arcs.forEach((arc, n) => {
-    blocks.push({ path: `arcs[${n}]`, shape: arcShape(arc), plain: false });
+    blocks.push({ path: `arcs[${n}]`, shape: within(() => arcShape(arc)), plain: false });
   });
   return blocks;
 }

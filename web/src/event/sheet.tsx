@@ -47,7 +47,9 @@ export function Sheet(props: SheetProps) {
   if (!narrow) {
     return (
       <aside class="sheet" aria-label={t.event.panel}>
-        <div class="sheet-body">{children}</div>
+        <div key="body" class="sheet-body">
+          {children}
+        </div>
       </aside>
     );
   }
@@ -77,7 +79,7 @@ export function Sheet(props: SheetProps) {
         )}
       </div>
       {/* Only out of sight: the clock in it goes on. */}
-      <div class="sheet-body" hidden={!open}>
+      <div key="body" class="sheet-body" hidden={!open}>
         {children}
       </div>
     </aside>

@@ -39,7 +39,8 @@ function Ring({ fight }: { fight: Fight }) {
   const asking = fight.panes.some((pane) => pane.kind === "asking");
   const over = fight.panes.every((pane) => pane.kind !== "ready" && pane.kind !== "asking");
   const ending = endingOf(fight.panes);
-  const [one, two] = fight.score;
+  const [one, two, both] = fight.score;
+  const rounds = one + two + both;
   return (
     <>
       <div class="duel-choice">
@@ -80,7 +81,7 @@ function Ring({ fight }: { fight: Fight }) {
         {fight.released && ` (${words.released})`}
       </p>
       <p class="hint numbers">
-        {one + two > 0 && words.score(one + two, one, two)}{" "}
+        {rounds > 0 && words.score(rounds, one, two, both)}{" "}
         <a href={eventPath(fight.event!)} target="_blank" rel="noreferrer">
           {words.realTabs}
         </a>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { anySeat, endingOf, type Pane, READY } from "./fight";
+import { anySeat, counted, endingOf, type Pane, READY } from "./fight";
 
 const won: Pane = { kind: "won", hold: "h", token: "t", until: "", took_ms: 1 };
 const lost: Pane = { kind: "lost", reason: "taken", detail: "", took_ms: 1 };
@@ -30,5 +30,17 @@ describe("a fight for one seat", () => {
     expect(anySeat(["a"], "a", 0.5)).toBe("a");
     expect(anySeat(["a", "b", "c"], null, 1)).toBe("c");
     expect(anySeat([], null, 0.5)).toBeNull();
+  });
+});
+
+describe("counted", () => {
+  it("counts what was decided, also what must not be", () => {
+    const none = [0, 0, 0] as const;
+    expect(counted(none, { kind: "one", winner: 0 })).toEqual([1, 0, 0]);
+    expect(counted(none, { kind: "one", winner: 1 })).toEqual([0, 1, 0]);
+    expect(counted(none, { kind: "both" })).toEqual([0, 0, 1]);
+    for (const ending of [null, { kind: "first", winner: 0 }, { kind: "neither" }] as const) {
+      expect(counted(none, ending)).toEqual(none);
+    }
   });
 });

@@ -29,6 +29,16 @@ export function endingOf(panes: Panes): Ending | null {
   return null;
 }
 
+/** How many rounds the first won, the second, and both, which must not be. */
+export type Score = readonly [number, number, number];
+
+/** What decided nothing is no round. */
+export function counted([one, two, both]: Score, ending: Ending | null): Score {
+  if (ending?.kind === "both") return [one, two, both + 1];
+  if (ending?.kind !== "one") return [one, two, both];
+  return ending.winner === 0 ? [one + 1, two, both] : [one, two + 1, both];
+}
+
 /** Any that is free but the last one; null if there is none. */
 export function anySeat(free: string[], last: string | null, chance: number): string | null {
   const others = free.filter((seat) => seat !== last);

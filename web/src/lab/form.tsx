@@ -5,6 +5,7 @@ import type { Deployment } from "../api/types";
 import { t } from "../strings";
 import { Button } from "../ui/button";
 import { CheckField, NumberField, SelectField } from "../ui/field";
+import { scrollTo } from "../ui/scroll";
 import { Choices } from "./choices";
 import { BUYERS_MAX, faultsOf, SEATS_MAX, same, tidied } from "./figures";
 import type { Asked, Offer, Over, Policy } from "./runs";
@@ -40,8 +41,7 @@ export function LabForm({ deployment, lab }: { deployment: Deployment; lab: Lab 
     if (faults.buyers || faults.seats || busy) return;
     lab.start(tidied(asked));
     // On a phone it is below the form.
-    const outcome = document.querySelector(".outcome");
-    if (matchMedia("(max-width: 959px)").matches) outcome?.scrollIntoView({ behavior: "smooth" });
+    if (matchMedia("(max-width: 959px)").matches) scrollTo(document.querySelector(".outcome"));
   };
   return (
     <form

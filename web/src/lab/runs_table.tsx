@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { number, time } from "../format";
 import { t } from "../strings";
 import { Button } from "../ui/button";
+import { scrollTo } from "../ui/scroll";
 import { COMPARED_MAX } from "./figures";
 import type { Run } from "./runs";
 import type { Lab } from "./use_runs";
@@ -114,7 +115,7 @@ function Row(props: { run: Run; lab: Lab; chosen: boolean; full: boolean; onFlip
           aria-pressed={shown}
           onClick={() => {
             lab.show(run);
-            document.querySelector(".lab-bench")?.scrollIntoView({ behavior: "smooth" });
+            scrollTo(document.querySelector(".lab-bench"));
           }}
         >
           {name}

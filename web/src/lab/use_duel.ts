@@ -6,7 +6,7 @@ import { call, newIdempotencyKey, Problem, pagesKey } from "../api/http";
 import type { Buyer } from "../api/storage";
 import type { EventView, Hold } from "../api/types";
 import { t } from "../strings";
-import { anySeat, endingOf, type Pane, type Panes, READY } from "./fight";
+import { anySeat, counted, endingOf, type Pane, type Panes, READY, type Score } from "./fight";
 
 const KEEP_MS = 30_000;
 const TRIED_MAX = 5;
@@ -18,7 +18,7 @@ export interface Duel {
   seat: string | null;
   buyers: Buyer[];
   panes: Panes;
-  score: readonly [number, number];
+  score: Score;
   /** Whether the winner's seat was given back already. */
   released: boolean;
   trouble: string | null;
@@ -38,10 +38,13 @@ export function useDuel(): Duel {
   const [seat, setSeat] = useState<string | null>(null);
   const [buyers, setBuyers] = useState<Buyer[]>([]);
   const [panes, setPanes] = useState<Panes>([READY, READY]);
-  const [score, setScore] = useState<readonly [number, number]>([0, 0]);
+  const [score, setScore] = useState<Score>([0, 0, 0]);
   const [released, setReleased] = useState(false);
   const [trouble, setTrouble] = useState<string | null>(null);
   const held = useRef<{ hold: string; token: string; buyer: string }[]>([]);
+  const gone = useRef(false);
+  /** As they are now: an answer comes later than the click it answers. */
+  const latest = useRef<Panes>(panes);
 
   const fail = (problem: unknown) =>
     setTrouble(problem instanceof Problem ? problem.detail : t.errors.unreachable);
@@ -94,6 +97,7 @@ export function useDuel(): Duel {
     addEventListener("pagehide", leave);
     return () => {
       removeEventListener("pagehide", leave);
+      gone.current = true;
       leave();
     };
   }, []);
@@ -104,8 +108,14 @@ export function useDuel(): Duel {
     return () => clearTimeout(timer);
   }, [decided, seat]);
 
-  const put = (nth: 0 | 1, pane: Pane) =>
-    setPanes((before) => (nth === 0 ? [pane, before[1]] : [before[0], pane]));
+  const show = (now: Panes) => {
+    latest.current = now;
+    setPanes(now);
+  };
+  const put = (nth: 0 | 1, pane: Pane) => {
+    const [one, two] = latest.current;
+    show(nth === 0 ? [pane, two] : [one, pane]);
+  };
 
   const ask = async (nth: 0 | 1): Promise<Pane> => {
     const buyer = buyers[nth]!.token;
@@ -117,7 +127,8 @@ export function useDuel(): Duel {
         idempotencyKey: newIdempotencyKey(),
       });
       const token = hold.token ?? "";
-      held.current.push({ hold: hold.id, token, buyer });
+      if (gone.current) letGo(hold.id, token, buyer);
+      else held.current.push({ hold: hold.id, token, buyer });
       const took_ms = performance.now() - began;
       return { kind: "won", hold: hold.id, token, until: hold.expires_at, took_ms };
     } catch (problem) {
@@ -130,36 +141,31 @@ export function useDuel(): Duel {
     }
   };
 
-  const settled = (after: Panes) => {
-    const ending = endingOf(after);
-    if (ending?.kind !== "one") return;
-    const { winner } = ending;
-    setScore(([one, two]) => (winner === 0 ? [one + 1, two] : [one, two + 1]));
+  const settled = () => {
+    const ending = endingOf(latest.current);
+    setScore((before) => counted(before, ending));
   };
 
   const click = async (nth: 0 | 1) => {
     put(nth, { kind: "asking" });
-    const pane = await ask(nth);
-    put(nth, pane);
-    const other = panes[nth === 0 ? 1 : 0];
-    settled(nth === 0 ? [pane, other] : [other, pane]);
+    put(nth, await ask(nth));
+    settled();
   };
 
   /** In one breath; who is sent first is chance, and who is first there is the network's. */
   const both = async () => {
-    setPanes([{ kind: "asking" }, { kind: "asking" }]);
+    show([{ kind: "asking" }, { kind: "asking" }]);
     const order: (0 | 1)[] = Math.random() < 0.5 ? [0, 1] : [1, 0];
     const answers = new Map<0 | 1, Promise<Pane>>();
     for (const nth of order) answers.set(nth, ask(nth));
-    for (const [nth, answer] of answers) void answer.then((pane) => put(nth, pane));
-    const after = await Promise.all([answers.get(0)!, answers.get(1)!]);
-    settled(after as Panes);
+    await Promise.all([...answers].map(([nth, answer]) => answer.then((pane) => put(nth, pane))));
+    settled();
   };
 
   const renew = async (next: string | null) => {
     await release();
     setReleased(false);
-    setPanes([READY, READY]);
+    show([READY, READY]);
     setSeat(next);
   };
 

@@ -127,10 +127,13 @@ function Seats(props: PartProps) {
   const marks = marksOf(props);
   const seats = Array.from(plan.rows[at]!.seats);
   const shown = onlyFree ? seats.filter((seat) => offered(plan, seat, marks)) : seats;
+  // One stop for Tab in a row; the arrows do the rest. The seat it was at may be gone by now.
+  const [last, setLast] = useState(-1);
+  const stop = shown.includes(last) ? last : shown[0];
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset would need a legend for each row
     <div class="seat-row-seats" role="group" aria-labelledby={`row-${at}`}>
-      {shown.map((seat, nth) => {
+      {shown.map((seat) => {
         const look = lookOf(plan, seat, marks);
         const can = canToggle(look) && !readonly;
         return (
@@ -142,9 +145,8 @@ function Seats(props: PartProps) {
             aria-pressed={look === "picked" || look === "mine"}
             aria-disabled={!can}
             aria-label={seatInWords(plan, seat, look, currency)}
-            // One stop for Tab in a row; the arrows do the rest.
-            tabIndex={nth === 0 ? 0 : -1}
-            onFocus={stopHere}
+            tabIndex={seat === stop ? 0 : -1}
+            onFocus={() => setLast(seat)}
             onClick={() => {
               if (can) props.onToggle?.(plan.ids[seat]!, seat);
             }}
@@ -156,13 +158,6 @@ function Seats(props: PartProps) {
       })}
     </div>
   );
-}
-
-function stopHere(event: { currentTarget: HTMLElement }): void {
-  const here = event.currentTarget;
-  for (const seat of here.parentElement!.children) {
-    (seat as HTMLElement).tabIndex = seat === here ? 0 : -1;
-  }
 }
 
 /** Left and right in a row, up and down to the same place of the row before or after. */

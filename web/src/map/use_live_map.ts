@@ -1,6 +1,6 @@
 /** The plan of an event, kept as it is now. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Connection, LiveMap, type Transport, type Trouble } from "../api/live";
 import type { Changes, EventView, Snapshot } from "../api/types";
 import { makePlan, type Plan } from "./layout";
@@ -27,17 +27,21 @@ const NOTHING: LivePlan = {
   trouble: null,
 };
 
-export function useLiveMap(event: Pick<EventView, "id" | "prices">): LivePlan {
+export function useLiveMap(event: Pick<EventView, "id" | "prices" | "seq">): LivePlan {
   const [live, setLive] = useState<LivePlan>(NOTHING);
+  const following = useRef<LiveMap | null>(null);
   useEffect(() => {
     const follower = new Follower(event.prices, setLive);
     const map = new LiveMap(event.id, follower);
     map.start();
+    following.current = map;
     return () => {
+      following.current = null;
       map.close();
       follower.close();
     };
   }, [event.id, JSON.stringify(event.prices)]);
+  useEffect(() => following.current?.reached(event.seq), [event]);
   return live;
 }
 

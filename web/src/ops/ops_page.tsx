@@ -1,7 +1,7 @@
 /** The page of whoever runs the sale. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { callText, Problem } from "../api/http";
+import { callForText, Problem } from "../api/http";
 import { keepAdminKey } from "../api/storage";
 import type { EventView } from "../api/types";
 import type { PageProps } from "../app";
@@ -72,7 +72,7 @@ function Operations({ forget }: { forget: () => void }) {
   const metrics = usePoller(
     (signal) =>
       guarded(async () => {
-        const text = await callText("/metrics", signal);
+        const text = await callForText("GET", "/metrics", { as: "admin", signal });
         setHistory((before) => add(before, sampleOf(text, Date.now() / 1000)));
       }),
     METRICS_MS,

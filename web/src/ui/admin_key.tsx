@@ -37,8 +37,10 @@ export function NeedsAdminKey({ children }: { children: ComponentChildren }) {
         class="card"
         onSubmit={(event) => {
           event.preventDefault();
-          if (!typed.trim()) return;
-          keepAdminKey(typed.trim());
+          // Nothing typed is another try of the key that is there and could not be asked about.
+          const key = typed.trim();
+          if (!key && !adminKey()) return;
+          if (key) keepAdminKey(key);
           void attempt();
         }}
       >

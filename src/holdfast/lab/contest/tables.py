@@ -63,6 +63,8 @@ class Tables:
         """As people call it: MySQL's dialect is MariaDB's too."""
         self.version = ""
         self._made = False
+        self.left = False
+        """Whether they could not be dropped."""
 
     async def open(self, *, again: bool = False) -> None:
         """Raises StoreUnavailable or SettingsError, without a password in what it says. `again`:
@@ -100,8 +102,10 @@ class Tables:
         """Leaves nothing."""
         if not self._made:
             return
+        self.left = True
         with suppress(Exception):  # the server may be gone, and its data with it
             await self._drop_all()
+            self.left = False
         self._made = False
         await self._line.close()
 

@@ -52,6 +52,8 @@ class Board:
         if left is not None and left.until_ms > now:
             return None
         version = found[0].version + 1 if found else 1
+        # What was left stays to be dropped, should this run not come to it either.
+        tables = tables or (left is not None and left.until_ms != 0 and left.tables)
         claim = _document(CLAIM_KIND, CLAIM_ID, version, Claim(run.id, now + CLAIM_MS, tables))
         if not await self._store.put(claim):
             return None

@@ -72,9 +72,19 @@ class Failure(msgspec.Struct, tag=True):
     text: str
     ours: bool
     """Whether its text is meant for people."""
+    unclean: bool = False
+    """Whether its tables could not be dropped."""
 
 
 Said = Progress | Crowded | Failure
+
+
+class NotDropped(Exception):
+    """Tables were left; because of what, if there was trouble besides."""
+
+    def __init__(self, trouble: Exception | None) -> None:
+        super().__init__()
+        self.trouble = trouble or HoldfastError("the lab's tables could not be dropped")
 
 
 async def perform(order: Order, tell: Tell) -> Crowded:
@@ -183,11 +193,26 @@ def _crowded(tally: stampede.Tally, reached: int = 0, batches: int | None = None
 
 async def contend(order: Order, tell: Tell) -> Crowded:
     """On tables of the lab's own, which are gone afterwards."""
-    trial, kind = order.trial, STRATEGIES[order.trial.strategy]
+    kind = STRATEGIES[order.trial.strategy]
     alone = kind.stores == ("redis",)
     tables = None if alone else Tables(order.database)
     redis = Claims(order.settings.gate if kind.uses_redis else None, Counters())
-    scenario, counters = trial.scenario(), Counters()
+    try:
+        found, counters = await _contend(order, tell, tables, redis)
+    except Exception as trouble:
+        if tables is not None and tables.left:
+            raise NotDropped(trouble) from trouble
+        raise
+    if tables is not None and tables.left:
+        raise NotDropped(None)
+    return _contended(counters, found, alone=alone)
+
+
+async def _contend(
+    order: Order, tell: Tell, tables: Tables | None, redis: Claims
+) -> tuple[Sold, Counters]:
+    kind = STRATEGIES[order.trial.strategy]
+    scenario, counters = order.trial.scenario(), Counters()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(redis.close)
         await redis.open(1)
@@ -205,7 +230,7 @@ async def contend(order: Order, tell: Tell) -> Crowded:
             await asyncio.wait([watching])
         rows = await (tables.sales() if tables is not None else redis_sales(redis))
         found = count(scenario, rows)
-    return _contended(counters, found, alone=alone)
+    return found, counters
 
 
 def _buyers(order: Order) -> buyers.Order:
@@ -283,8 +308,12 @@ async def serve() -> None:
     if trouble is None:
         _say(work.result())
     else:
+        unclean = isinstance(trouble, NotDropped)
+        if isinstance(trouble, NotDropped):
+            trouble = trouble.trouble
         ours = isinstance(trouble, HoldfastError)
-        _say(Failure(str(trouble) if ours else f"{type(trouble).__name__}: {trouble}", ours))
+        text = str(trouble) if ours else f"{type(trouble).__name__}: {trouble}"
+        _say(Failure(text, ours, unclean))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from holdfast.lab.runs.trials import (
     Run,
     Trial,
 )
+from holdfast.stores.addresses import without_secrets
 from holdfast.tasks import end_task
 
 END_SECONDS = 5.0
@@ -45,6 +46,10 @@ TOO_LONG = f"stopped: it took longer than {RUN_SECONDS_MAX} seconds"
 log = logging.getLogger("holdfast.lab")
 
 _read = msgspec.json.Decoder(Said).decode
+
+
+class Unclean(HoldfastError):
+    """The crowd has failed, and left tables."""
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -127,7 +132,8 @@ class Performance:
         self._board = board
         self._run = run
         self._left = left
-        self._crowd_ended = True
+        self._clean = left is None or not left.tables
+        """Whether no table is left, of this run or of the one before."""
 
     async def perform(self) -> None:
         """Whatever happens, it is written down and the next may begin."""
@@ -144,7 +150,8 @@ class Performance:
             performing.uncancel()  # it ends by itself, in a moment
             last = self._failed(STOPPED)
         except HoldfastError as trouble:
-            last = self._failed(str(trouble))
+            store = self._shop.settings.store
+            last = self._failed(str(trouble).replace(without_secrets(store), _kind(store)))
         except Exception:
             log.exception("a run of the lab failed")
             last = self._failed(OURS)
@@ -167,7 +174,7 @@ class Performance:
                 if tries == SAVE_TRIES:
                     raise
                 await asyncio.sleep(TELL_SECONDS)
-        await self._board.release(clean=self._crowd_ended)
+        await self._board.release(clean=self._clean)
         await self._board.prune()
 
     async def _save_often(self, performing: "asyncio.Task[None]") -> None:
@@ -227,10 +234,10 @@ class Performance:
     async def _sell(self) -> Crowded:
         """From a new event, which is closed afterwards and stays as evidence."""
         run = self._run
-        created = await self._shop.create_event(run.trial.house(run.event))
-        if isinstance(created, Refused):
-            raise HoldfastError(created.detail)
         try:
+            created = await self._shop.create_event(run.trial.house(run.event))
+            if isinstance(created, Refused):
+                raise HoldfastError(created.detail)
             if run.trial.over == "http":
                 met = await self._call()
             elif self._lab.inside:
@@ -261,13 +268,17 @@ class Performance:
         return replace(met, reached=commands_after - commands, batches=batches_after - batches)
 
     async def _crowd(self, order: Order) -> Crowded:
-        self._crowd_ended = False
+        tables = order.database != "" and not order.folder
+        clean, self._clean = self._clean or tables, False
         process = await _start()
         try:
             await _send(process, order)
             return await _heard(process, self._tell)
+        except Unclean:
+            clean = False
+            raise
         finally:
-            self._crowd_ended = await _ended(process)
+            self._clean = await _ended(process) and clean
 
     def _of(self, met: Crowded) -> Result:
         trial, told = self._run.trial, met.progress
@@ -346,8 +357,8 @@ async def _heard(process: Process, tell: Tell) -> Crowded:
                 tell(progress)
             case Crowded() as met:
                 return met
-            case Failure(text, ours):
+            case Failure(text, ours, unclean):
                 if not ours:
                     log.error("the crowd of a run failed: %s", text)
-                raise HoldfastError(text if ours else OURS)
+                raise (Unclean if unclean else HoldfastError)(text if ours else OURS)
     raise HoldfastError("the crowd ended without a word")

@@ -47,7 +47,7 @@ class Trial(msgspec.Struct, frozen=True):
 
     def house(self, event: str) -> dict[str, object]:
         """The event that Holdfast sells from. It is free: no order waits for a payment."""
-        units = "places" if self.stock else "seats"
+        units = ("place" if self.stock else "seat") + ("s" if self.seats > 1 else "")
         described = {
             "id": event,
             "name": f"Lab: {self.buyers:,} buyers, {self.seats:,} {units}",
