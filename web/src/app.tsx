@@ -107,6 +107,15 @@ function ThemeSwitch() {
   const [theme, setTheme] = useState(
     (document.documentElement.dataset.theme as Theme | undefined) ?? system,
   );
+  useEffect(() => {
+    // Until somebody chooses, it is the system's, which may change at dusk.
+    const query = matchMedia("(prefers-color-scheme: dark)");
+    const changed = () => {
+      if (!document.documentElement.dataset.theme) setTheme(query.matches ? "dark" : "light");
+    };
+    query.addEventListener("change", changed);
+    return () => query.removeEventListener("change", changed);
+  }, []);
   const other: Theme = theme === "dark" ? "light" : "dark";
   const label = other === "dark" ? t.nav.toDark : t.nav.toLight;
   const change = () => {

@@ -10,6 +10,14 @@ describe("money", () => {
     expect(digits(money(1500, "KWD"))).toBe("1.500");
     expect(digits(money(5, "USD"))).toBe("0.05");
   });
+
+  it("is so by ISO 4217, whatever the browser thinks of its coins", () => {
+    for (const currency of ["HUF", "COP", "IDR", "PKR"]) {
+      expect(digits(money(9000, currency))).toBe("90.00");
+    }
+    expect(digits(money(1500, "IQD"))).toBe("1.500");
+    expect(digits(money(150, "ISK"))).toBe("150");
+  });
 });
 
 describe("countdown", () => {

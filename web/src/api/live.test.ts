@@ -288,11 +288,27 @@ describe("LiveMap", () => {
     dispatchEvent(new Event("offline"));
     expect(Line.last.closed).toBe(true);
     expect(told.at(-1)).toBe("reconnecting websocket");
-    vi.advanceTimersByTime(600_000);
+    vi.advanceTimersByTime(4_000);
     expect(Line.opened).toHaveLength(1);
     dispatchEvent(new Event("online"));
     expect(Line.opened).toHaveLength(2);
     expect(Line.last.url.searchParams.get("since")).toBe("7");
+  });
+
+  it("finds the service that is there although the browser says that nothing is", async () => {
+    await served(snapshot(6));
+    Line.last.send(changes(7, 7));
+    vi.stubGlobal("navigator", { onLine: false });
+    dispatchEvent(new Event("offline"));
+    vi.advanceTimersByTime(5_000);
+    expect(Line.opened).toHaveLength(2);
+    Line.last.break();
+    vi.advanceTimersByTime(4_000);
+    expect(Line.opened).toHaveLength(2);
+    vi.advanceTimersByTime(1_000);
+    Line.last.onopen!();
+    vi.advanceTimersByTime(250);
+    expect(told.at(-1)).toBe("live websocket");
   });
 
   it("tries again when nothing comes at all", async () => {

@@ -48,6 +48,8 @@ const WAIT_LEAST_MS = 400;
 const WAIT_MOST_MS = 15_000;
 /** What a full or limited service asks for: others wait too. */
 const WAIT_BUSY_MS = 5_000;
+/** A browser that calls itself offline may be wrong, and the service on the same machine. */
+const WAIT_OFFLINE_MS = 5_000;
 /** Not through by then, and another way is tried. */
 const CONNECT_MS = 15_000;
 /** An open line is believed after so long: whoever is refused is let in first, to be told why. */
@@ -149,6 +151,7 @@ export class LiveMap {
     // A socket may take minutes to find out; `online` connects again.
     this.drop();
     this.tell(this.waiting);
+    this.timer = setTimeout(() => this.connect(), WAIT_OFFLINE_MS);
   };
 
   private readonly turned = () => {
@@ -286,8 +289,9 @@ export class LiveMap {
     this.tell(this.waiting);
     const wait = waitBefore(this.failures, Math.random());
     this.failures += 1;
-    if (navigator.onLine === false) return;
-    this.timer = setTimeout(() => this.connect(), busy ? Math.max(wait, WAIT_BUSY_MS) : wait);
+    const offline = navigator.onLine === false;
+    const least = busy ? WAIT_BUSY_MS : offline ? WAIT_OFFLINE_MS : 0;
+    this.timer = setTimeout(() => this.connect(), Math.max(wait, least));
   }
 }
 

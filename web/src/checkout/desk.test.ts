@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { extendHold, getHold, getOrder, payHold, placeHold, placeOrder } from "../api/calls";
+import { extendHold, getHold, payHold, placeHold, placeOrder, releaseHold } from "../api/calls";
 import { Problem } from "../api/http";
-import { keepAsking, keepHold, keptAsking, keptHold } from "../api/storage";
+import { type KeptHold, keepAsking, keepHold, keptAsking, keptHold } from "../api/storage";
 import type { EventView, Hold, Order } from "../api/types";
 import { HoldDesk } from "./desk";
 
@@ -48,9 +48,7 @@ const here = () => desk.state.phase;
 vi.stubGlobal("navigator", { onLine: true });
 
 beforeEach(() => {
-  for (const mock of [extendHold, getHold, getOrder, payHold, placeHold, placeOrder]) {
-    vi.mocked(mock as () => Promise<unknown>).mockReset();
-  }
+  vi.resetAllMocks();
   keepHold("gala", null);
   keepAsking("gala", null);
   desk = new HoldDesk(event, () => undefined);
@@ -94,6 +92,28 @@ describe("asking again after a lost answer", () => {
     vi.mocked(placeHold).mockResolvedValueOnce(hold());
     await desk.place(ask);
     expect(getHold).not.toHaveBeenCalled();
+  });
+});
+
+describe("a hold that another tab got at the same moment", () => {
+  const both = async (kept: KeptHold) => {
+    vi.mocked(releaseHold).mockResolvedValue();
+    vi.mocked(placeHold).mockImplementationOnce(async () => {
+      keepHold("gala", kept);
+      return hold();
+    });
+    await desk.place(ask);
+    expect(keptHold("gala")?.id).toBe("gala.1");
+    return vi.mocked(releaseHold).mock.calls;
+  };
+
+  it("is given back", async () => {
+    expect(await both({ id: "gala.0", token: "other" })).toEqual([["gala.0", "other"]]);
+  });
+
+  it("is left alone where it is being paid, or is the same", async () => {
+    expect(await both({ id: "gala.0", token: "other", orderKey: "key" })).toEqual([]);
+    expect(await both({ id: "gala.1", token: "secret" })).toEqual([]);
   });
 });
 

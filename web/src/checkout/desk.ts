@@ -187,6 +187,7 @@ export class HoldDesk {
     try {
       const hold = await placeHold(this.id, ask, key);
       keepAsking(this.id, null);
+      this.giveBack(keptHold(this.id), hold.id);
       this.keep({ id: hold.id, token: hold.token! });
       // A first answer that is given again says how it was then, not now.
       const fresh = !again && performance.now() - began < FRESH_MS;
@@ -201,6 +202,13 @@ export class HoldDesk {
     }
   }
 
+  /** Two tabs asked at the same moment, and both got something. What is no longer kept could not
+   * be reached by anybody until its time is over. */
+  private giveBack(other: KeptHold | null, hold: string): void {
+    if (!other || other.id === hold || other.orderKey || other.order) return;
+    releaseHold(other.id, other.token).catch(() => undefined);
+  }
+
   /** All of it or nothing: null, or why not. */
   async place(wanted: Ask): Promise<Refusal | null> {
     this.begin();
@@ -211,6 +219,7 @@ export class HoldDesk {
       let hold = await this.ask(same ? before : { ask: wanted, key: newIdempotencyKey() });
       // What the lost answer spoke of may be over since: then this is a new wish.
       if (same && (hold.state === "expired" || hold.state === "released")) {
+        this.keep(null);
         hold = await this.ask({ ask: wanted, key: newIdempotencyKey() });
       }
       this.tell({ type: "held", hold, found: false });

@@ -1,5 +1,6 @@
 /** A draft read as the service would read it: its units, its worth, and all that is wrong. */
 
+import { minorDigits } from "../format";
 import { t } from "../strings";
 import {
   CAP_MAX,
@@ -17,7 +18,7 @@ import {
   WORTH_MAX,
 } from "./limits";
 import type { Draft, Seat } from "./model";
-import { type Fault, minorDigits, Reader, toMinor } from "./reading";
+import { type Fault, Reader, toMinor } from "./reading";
 import { arcShape, gridShape, isPlain, type Shape } from "./shapes";
 
 export interface Block {

@@ -1,5 +1,6 @@
 /** Reads what was typed. Whatever is wrong is noted at its field, and reading goes on. */
 
+import { minorDigits } from "../format";
 import { t } from "../strings";
 import { labelFault, NUMBER_MAX, PLACE_MAX, ROWS_MAX } from "./limits";
 import { letters } from "./model";
@@ -113,16 +114,6 @@ const parts = (text: string): string[] =>
     .split(/[,;]/)
     .map((part) => part.trim())
     .filter(Boolean);
-
-/** How many digits come after the point: 2 for EUR, 0 for JPY. */
-export function minorDigits(currency: string): number {
-  try {
-    const format = new Intl.NumberFormat("en", { style: "currency", currency });
-    return format.resolvedOptions().maximumFractionDigits ?? 2;
-  } catch {
-    return 2;
-  }
-}
 
 /** 90.50 as 9050, without ever being a fraction; null where it is not an amount. */
 export function toMinor(typed: string, currency: string): number | null {

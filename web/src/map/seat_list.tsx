@@ -126,9 +126,13 @@ function Seats(props: PartProps) {
   const { plan, at, onlyFree, currency, readonly } = props;
   const marks = marksOf(props);
   const seats = Array.from(plan.rows[at]!.seats);
-  const shown = onlyFree ? seats.filter((seat) => offered(plan, seat, marks)) : seats;
   // One stop for Tab in a row; the arrows do the rest. The seat it was at may be gone by now.
   const [last, setLast] = useState(-1);
+  const [focused, setFocused] = useState(-1);
+  // What somebody took stays as long as the keys are at it: else they would be nowhere.
+  const shown = onlyFree
+    ? seats.filter((seat) => seat === focused || offered(plan, seat, marks))
+    : seats;
   const stop = shown.includes(last) ? last : shown[0];
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset would need a legend for each row
@@ -146,7 +150,11 @@ function Seats(props: PartProps) {
             aria-disabled={!can}
             aria-label={seatInWords(plan, seat, look, currency)}
             tabIndex={seat === stop ? 0 : -1}
-            onFocus={() => setLast(seat)}
+            onFocus={() => {
+              setLast(seat);
+              setFocused(seat);
+            }}
+            onBlur={() => setFocused(-1)}
             onClick={() => {
               if (can) props.onToggle?.(plan.ids[seat]!, seat);
             }}

@@ -1,6 +1,6 @@
 /** Numbers that change every second, short enough not to dance. */
 
-import { number } from "../format";
+import { minorDigits, money, number } from "../format";
 
 const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
@@ -10,12 +10,8 @@ export const rate = (value: number): string =>
 
 /** Sums of money, without the cents where they do not matter. */
 export function roundMoney(minor: number, currency: string): string {
-  const format = new Intl.NumberFormat(undefined, { style: "currency", currency });
-  const digits = format.resolvedOptions().maximumFractionDigits ?? 2;
-  const major = minor / 10 ** digits;
-  if (Math.abs(major) < 10_000) return format.format(major);
-  const round = { style: "currency", currency, maximumFractionDigits: 0 } as const;
-  return new Intl.NumberFormat(undefined, round).format(major);
+  const large = Math.abs(minor) >= 10_000 * 10 ** minorDigits(currency);
+  return large ? money(minor, currency, 0) : money(minor, currency);
 }
 
 /** For an axis: 12K. */
