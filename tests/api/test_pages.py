@@ -20,6 +20,7 @@ import holdfast
 from holdfast.api.app import make_app
 from holdfast.api.encodings import choose
 from holdfast.api.keys import KIND, Keys, Role, key_id, pages_key
+from holdfast.api.pages import POLICY
 from holdfast.api.service import Service
 from holdfast.engine import Holdfast
 from holdfast.pages.site import HASHED, Site
@@ -217,6 +218,37 @@ async def test_nothing_else_can_be_reached(site, path):
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json["reason"] == "not_found"
     assert "immutable" not in answer.headers.get("cache-control", "")
+
+
+BROWSER = "text/html,application/xhtml+xml,*/*;q=0.8"
+
+
+@pytest.mark.parametrize("path", ["/nope", "/e/a/b", "/labs", "/index.html"])
+async def test_a_person_who_mistyped_gets_a_page_that_says_so(site, path):
+    answer = await site.call(path, Accept=BROWSER, If_None_Match="*")
+    assert (answer.status_code, answer.content) == (404, INDEX)
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-request-id"]
+
+
+async def test_a_program_that_mistyped_gets_a_problem(site):
+    assert (await site.call("/v1/nope", Accept=BROWSER)).json["reason"] == "not_found"
+    assert (await site.call("/nope", Accept="*/*")).json["reason"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("path", "leads_to"),
+    [
+        ("/lab/", "/lab"),
+        ("/ops//", "/ops"),
+        ("/design/", "/design"),
+        ("/e/demo-night/", "/e/demo-night"),
+        ("/e/a%0Ab%20c/", "/e/a%0Ab%20c"),
+    ],
+)
+async def test_a_slash_too_many_leads_to_the_page(site, path, leads_to):
+    answer = await site.call(path, Accept=BROWSER)
+    assert (answer.status_code, answer.headers["location"]) == (308, leads_to)
 
 
 async def test_files_are_read_once(site, tmp_path):

@@ -79,14 +79,15 @@ def test_the_demo_serves_an_event_on_sale_and_says_what_to_try(tmp_path):
     # A demo plays in a file of its own, whatever shop is configured.
     assert not (tmp_path / "my-shop.db").exists()
 
-    # The next one goes on; keys of the last one are over; a fresh one begins anew.
+    # The next one goes on, with the same keys; a fresh one begins anew, with others.
     with demo(tmp_path) as (url, said):
         again = {"Authorization": f"Bearer {keys_of(said)['admin']}"}
         assert (
             requests.get(f"{url}/v1/events/{EVENT}", headers=again, timeout=10).json()["sold"] == 2
         )
-        assert requests.get(f"{url}/v1/events", headers=mine, timeout=10).status_code == 401
+        assert keys_of(said) == {"admin": admin, "public": public}
     with demo(tmp_path, "--fresh") as (url, said):
+        assert requests.get(f"{url}/v1/events", headers=mine, timeout=10).status_code == 401
         again = {"Authorization": f"Bearer {keys_of(said)['admin']}"}
         assert (
             requests.get(f"{url}/v1/events/{EVENT}", headers=again, timeout=10).json()["sold"] == 0

@@ -103,7 +103,7 @@ def make_app(service: Service) -> "falcon.asgi.App[Any, Any]":
         app.add_route(path, _resource(service, routes, numbers))
     # Whoever serves a socket also hears it: Falcon need not keep what it says.
     app.ws_options.max_receive_queue = 0
-    app.add_error_handler(falcon.HTTPError, _falcon_error)
+    app.add_error_handler(falcon.HTTPError, _Refusing(service).respond)
     app.add_error_handler(Exception, _our_fault)
     return app
 
@@ -422,14 +422,39 @@ def _allow_origin(
         extra["Access-Control-Expose-Headers"] = EXPOSED
 
 
+class _Refusing:
+    """No such path, no such method: what Falcon itself refuses. A person with a browser gets a page
+    that says so, if there are pages."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def respond(
+        self,
+        req: falcon.asgi.Request,
+        resp: falcon.asgi.Response,
+        error: falcon.HTTPError,
+        params: dict[str, Any],
+        ws: falcon.asgi.WebSocket | None = None,
+    ) -> None:
+        if ws is None and error.status_code == 404:
+            page = await pages.lost(self._service, req.method, req.path, _headers(req))
+            if page is not None:
+                _send(resp, page, {}, Ids().new())
+                return
+        await _falcon_error(req, resp, error, ws)
+
+
+def _headers(req: falcon.asgi.Request) -> dict[bytes, bytes]:
+    return dict(req.scope["headers"])
+
+
 async def _falcon_error(
     req: falcon.asgi.Request,
     resp: falcon.asgi.Response,
     error: falcon.HTTPError,
-    params: dict[str, Any],
-    ws: falcon.asgi.WebSocket | None = None,
+    ws: falcon.asgi.WebSocket | None,
 ) -> None:
-    """No such path, no such method: what Falcon itself refuses."""
     status = error.status_code
     words = {404: "not_found", 405: "method_not_allowed"}
     detail = {

@@ -210,8 +210,13 @@ def _to_key(document: Document) -> Key:
 def pages_key(secret: bytes) -> str:
     """The public key of the deployment's own pages. Every process finds the same one, and the store
     has only its hash, as of any key."""
-    derived = hmac.digest(secret, b"holdfast pages key", "sha256")[:24]
-    return f"hf_{Role.PUBLIC}_{urlsafe_b64encode(derived).decode()}"
+    return derived_key(secret, Role.PUBLIC, "pages")
+
+
+def derived_key(secret: bytes, role: Role, purpose: str) -> str:
+    """Always the same for the same deployment."""
+    derived = hmac.digest(secret, f"holdfast {purpose} key".encode(), "sha256")[:24]
+    return f"hf_{role}_{urlsafe_b64encode(derived).decode()}"
 
 
 async def deployment_secret(store: Store, chosen: str | None) -> bytes:

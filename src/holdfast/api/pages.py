@@ -6,12 +6,16 @@ anybody may call.
 """
 
 import asyncio
+import re
+from urllib.parse import quote
 
 import msgspec
 
 import holdfast
+from holdfast.api.callers import Caller
 from holdfast.api.calls import Call, Reply, reply
 from holdfast.api.encodings import choose
+from holdfast.api.keys import Key, Role
 from holdfast.api.problems import Problem
 from holdfast.api.routes import ANYBODY, Route
 from holdfast.api.service import Service
@@ -42,6 +46,8 @@ PAGE_GUARDS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "X-Frame-Options": "DENY",
 }
+PAGE = re.compile(r"/(lab|ops|design|e/[^/]+)/+")
+NOBODY = Caller(Key("", Role.PUBLIC, ""))
 FOR_EVER = "public, max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"
 
@@ -83,6 +89,23 @@ async def home(service: Service, call: Call) -> Reply:
 async def page(service: Service, call: Call) -> Reply:
     """The same document for every page: which one it is, its script reads off the address."""
     return _sent(call, await _found(service, INDEX), PAGE_GUARDS)
+
+
+async def lost(
+    service: Service, method: str, path: str, headers: dict[bytes, bytes]
+) -> Reply | None:
+    """For a person who mistyped an address: the page itself, where there is one without the slash
+    at its end, else the page that says that there is none. None for programs."""
+    wants_page = method in ("GET", "HEAD") and b"text/html" in headers.get(b"accept", b"")
+    if not wants_page or path.startswith("/v1/") or service.settings.pages == "off":
+        return None
+    if not service.site.built:
+        return None
+    if PAGE.fullmatch(path):
+        return Reply(308, b"", {**GUARDS, "Location": quote(path.rstrip("/"))})
+    known = {name: value for name, value in headers.items() if name != b"if-none-match"}
+    sent = _sent(Call(NOBODY, {}, known, b"", "", ""), await _found(service, INDEX), PAGE_GUARDS)
+    return Reply(404, sent.body, sent.headers, sent.content_type)
 
 
 async def asset(service: Service, call: Call) -> Reply:

@@ -153,8 +153,9 @@ def _delete(store: str | None) -> None:
 
 
 async def _build(store: str, chosen: str | None) -> tuple[str, str]:
-    """The house, and new keys: a demo shows them at every start, so those of the last one end."""
-    from holdfast.api.keys import Keys, Role
+    """The house, and its keys: the same at every start, so that an open page goes on. One that was
+    revoked is not used again."""
+    from holdfast.api.keys import Keys, Role, deployment_secret, derived_key, key_id
 
     none = {"gate": "none", "policy": "authority"}  # as its own store: not what is configured
     async with Holdfast.open(store, upkeep=False, **none) as shop:
@@ -162,10 +163,16 @@ async def _build(store: str, chosen: str | None) -> tuple[str, str]:
             case Refused(reason=reason) as refusal if reason is not Reason.EXISTS:
                 raise refused(refusal)
         keys = Keys(shop.store)
-        for key in await keys.all():
-            if key.name == KEY_NAME:
-                await keys.revoke(key.id)
+        await keys.read()
+        known = {key.id for key in await keys.all()}
+        secret = await deployment_secret(shop.store, shop.settings.secret or None)
+
+        async def own(role: Role) -> str:
+            key = derived_key(secret, role, f"demo {role}")
+            if key_id(key) not in known:
+                return await keys.create(role, KEY_NAME, secret=key)
+            return key if keys.find(key) else await keys.create(role, KEY_NAME)
+
         if chosen is not None:
             await keys.ensure_admin(chosen)
-        admin = chosen or await keys.create(Role.ADMIN, KEY_NAME)
-        return admin, await keys.create(Role.PUBLIC, KEY_NAME)
+        return chosen or await own(Role.ADMIN), await own(Role.PUBLIC)

@@ -63,8 +63,30 @@ REFUSED = 1
 WRONG_VALUE = 2
 DRIFT = 3
 
-MINOR_DIGITS = dict.fromkeys(("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF"), 0)
-MINOR_DIGITS |= dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3)
+MINOR_DIGITS = dict.fromkeys(
+    [
+        "BIF",
+        "CLP",
+        "DJF",
+        "GNF",
+        "ISK",
+        "JPY",
+        "KMF",
+        "KRW",
+        "PYG",
+        "RWF",
+        "UGX",
+        "UYI",
+        "VND",
+        "VUV",
+        "XAF",
+        "XOF",
+        "XPF",
+    ],
+    0,
+)
+MINOR_DIGITS |= dict.fromkeys(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"], 3)
+MINOR_DIGITS |= dict.fromkeys(["CLF", "UYW"], 4)
 """Digits of the minor unit, as ISO 4217 has them, where they are not two."""
 
 
