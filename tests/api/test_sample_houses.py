@@ -34,6 +34,11 @@ SECTIONS = {
     # A straight one, a bent one, one whose rows run from the front to the back.
     "arena": ("101", "308", "110"),
 }
+# In the middle of the front row of the middle section of a long side.
+BEST = {
+    "arena": ("117-1-9", "117-1-10"),
+    "stadium": ("123-1-11", "123-1-12"),
+}
 
 pytestmark = pytest.mark.service
 
@@ -68,6 +73,10 @@ async def test_the_service_takes_every_sample_house_and_sells_from_it(houses):
             assert summary.capacity == UNITS[name]
             for section in SECTIONS.get(name, ()):
                 await _sits_together(shop, event, section)
+            if best := BEST.get(name):
+                placed = await shop.place_hold(event, buyer="first", best=2)
+                assert isinstance(placed, Placed)
+                assert placed.hold.seats == best
 
 
 async def _sits_together(shop: Holdfast, event: str, section: str) -> None:

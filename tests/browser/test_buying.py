@@ -11,6 +11,13 @@ from tests.browser.stage import Stage, tab_to
 REFUSED = r"^409 /v1/events/.*/holds"
 DECLINED = r"^402 /v1/orders"
 
+UNDER = """([x, y]) => new MutationObserver((_, watch) => {
+  if (!document.querySelector("[role=timer]")) return;
+  window.under = document.elementFromPoint(x, y).closest("button, label, a")?.textContent ?? "";
+  watch.disconnect();
+}).observe(document.body, { childList: true, subtree: true })"""
+"""Remembers what is under the pointer at the moment in which a hold appears."""
+
 
 class Behind:
     """A page that hears nothing of what others do, as it is for a moment in a crowd."""
@@ -45,7 +52,7 @@ class Behind:
 async def test_a_whole_purchase_ends_with_a_ticket_and_a_sale_in_the_books(site, visitor):
     event = make_event(site, hold_seconds=480)
     page = await visitor.open("/")
-    await page.get_by_role("link", name=f"Choose seats for Show {event}").click()
+    await page.get_by_role("link", name=f"See what is left: Show {event}").click()
     stage = Stage(page)
     await stage.ready()
     await page.mouse.move(*await stage.point("A-2-4"))
@@ -73,6 +80,40 @@ async def test_a_whole_purchase_ends_with_a_ticket_and_a_sale_in_the_books(site,
     await stage.at("Your choice")
     await expect(page.get_by_text("you have 3 already")).to_be_visible()
     assert states(site, event)["A-2-4"] == "sold"
+
+
+async def test_a_hasty_hand_keeps_its_hold_and_sees_where_it_is(site, visitor):
+    event = make_event(site)
+    stage = Stage(await visitor.open(f"/e/{event}"))
+    await stage.ready()
+    page, tip = stage.page, stage.page.locator(".map-tip")
+    await stage.pick("A-3-8")
+    await expect(tip).to_contain_text("picked")
+    await stage.click("A-3-8")
+    await expect(tip).to_contain_text("available")
+    # Close to a corner, and what is best is elsewhere.
+    for _ in range(4):
+        await page.mouse.wheel(0, -400)
+    await page.get_by_role("button", name="One more: Best seats").click()
+    button = await stage.button("Hold 1").bounding_box()
+    assert button
+    there = [button["x"] + button["width"] / 2, button["y"] + button["height"] / 2]
+    await page.evaluate(UNDER, there)
+    await page.mouse.dblclick(*there)
+    await stage.at("Held for you")
+    assert await page.evaluate("() => window.under") == "", "what a second click would have meant"
+    [seat] = held(site, event)
+    inside = """([map, seat]) => {
+      const { x, y } = map.pointOf(seat), box = map.getBoundingClientRect();
+      return x > box.left && x < box.right && y > box.top && y < box.bottom; }"""
+    await page.wait_for_function(inside, arg=[await stage.view.element_handle(), seat])
+    await stage.button("Show all").click()
+    await expect(stage.button("Show all")).to_be_disabled()
+    await stage.click("A-3-1")
+    await expect(tip).to_contain_text("Press Change to choose other seats")
+    await expect(page.locator(".toast")).to_contain_text("Press Change")
+    await stage.at("Held for you")
+    assert held(site, event) == {seat}
 
 
 async def test_of_two_browsers_one_gets_the_seat_and_the_other_the_one_beside_it(site, visit):

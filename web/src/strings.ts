@@ -1,8 +1,18 @@
 /** Every English sentence of the pages. To translate them, translate this file. */
 
-import { number } from "./format";
+import { countdown, number } from "./format";
 
 const s = (count: number) => (count === 1 ? "" : "s");
+
+/** A short name needs to be told what it is; "Box L1" says it itself. */
+const sectionName = (id: string) => (id.length <= 3 || /^\d+$/.test(id) ? `Section ${id}` : id);
+
+function duration(seconds: number): string {
+  if (seconds < 60) return `${seconds} second${s(seconds)}`;
+  const minutes = seconds / 60;
+  if (!Number.isInteger(minutes)) return `${countdown(seconds)} minutes`;
+  return `${minutes} minute${s(minutes)}`;
+}
 
 export const t = {
   brand: "Holdfast",
@@ -42,6 +52,10 @@ export const t = {
     label: "Admin key",
     enter: "Use this key",
     wrong: "The service does not take this key.",
+    noLonger:
+      "The service no longer takes this key: perhaps it was started anew. Enter another one.",
+    kept: "The service does not take the key that this tab had. Enter another one.",
+    empty: "Enter a key first.",
     where:
       "`holdfast demo` prints one when it starts; `holdfast keys create --role admin` makes one.",
     forget: "Forget the key",
@@ -57,10 +71,10 @@ export const t = {
     price: (price: string) => `${price} each`,
     prices: (least: string, most: string) => `${least} to ${most}`,
     free: "Free",
-    open: (name: string) => `Choose seats for ${name}`,
+    open: (name: string) => `See what is left: ${name}`,
     look: (name: string) => `Look at ${name}`,
-    choose: "Choose seats",
-    see: "Look at the map",
+    choose: "See what is left",
+    see: "Have a look",
     showAll: (hidden: number) => `Show all (${hidden} more)`,
     showFewer: "Show fewer",
     emptyTitle: "Nothing is on sale yet",
@@ -74,8 +88,8 @@ export const t = {
     kind: "seat map",
     keys: "Arrow keys move from seat to seat, with Shift to the next free one. Enter or Space picks. Page Up and Page Down change the section. Plus and minus zoom, 0 shows all. Tab leaves the map.",
     place: (section: string, row: string, seat: number) =>
-      `Section ${section}, row ${row}, seat ${seat}`,
-    section: (section: string) => `Section ${section}`,
+      `${sectionName(section)}, row ${row}, seat ${seat}`,
+    section: sectionName,
     row: (row: string) => `Row ${row}`,
     seat: (seat: number) => `Seat ${seat}`,
     free: (free: number, of: number) => `${number(free)} of ${number(of)} free`,
@@ -114,7 +128,7 @@ export const t = {
     legend: "Legend",
     list: "Seats as a list",
     moreRows: "Show more rows",
-    moreTiers: (count: number) => `and ${number(count)} more prices`,
+    moreTiers: (count: number) => `and ${number(count)} more price${s(count)}`,
     onlyFree: "Free seats only",
     nothingFree: "Nothing is free here.",
     choose: (pool: string) => `Choose places in ${pool}`,
@@ -147,7 +161,11 @@ export const t = {
       emptyPools: "Say how many you want.",
       most: (cap: number) => `Up to ${cap} for one buyer.`,
       mostLeft: (room: number, owned: number) =>
-        `Up to ${room} more for you: you have ${owned} already.`,
+        room
+          ? `Up to ${room} more for you: you have ${owned} already.`
+          : `You have ${owned} already, and one buyer may have no more.`,
+      /** Where a click on the map does nothing: which button first. */
+      first: (button: string) => `Press ${button} to choose other seats`,
       full: (cap: number) => `${cap} is the most that one buyer may have here.`,
       remove: (name: string) => `Remove ${name}`,
       clear: "Clear",
@@ -169,10 +187,8 @@ export const t = {
       about: (least: string, most: string) => `${least} to ${most}`,
       hold: "Hold",
       holdUnits: (count: number) => `Hold ${count}`,
-      allOrNothing: (minutes: number) =>
-        `All of them or none, for ${minutes} minute${s(minutes)}, while you pay.`,
-      allOrNothingSeconds: (seconds: number) =>
-        `All of them or none, for ${seconds} second${s(seconds)}, while you pay.`,
+      allOrNothing: (seconds: number) =>
+        `All of them or none, for ${duration(seconds)}, while you pay.`,
     },
     refused: {
       title: "Not held",
@@ -267,7 +283,6 @@ export const t = {
       slow: ["Slow bank", "Takes eight seconds"],
       timeout: ["Lost answer", "Charged, but the bank's answer never comes; it is looked up"],
       error: ["Bank that is down", "Nobody answers; you may pay in another way"],
-      challenge: ["3-D Secure", "The bank wants to ask you first"],
     },
     stripe:
       "This deployment takes cards through Stripe. Card numbers are entered in the shop's own page; here a payment method of Stripe's can be named.",
@@ -317,7 +332,8 @@ export const t = {
       gone: ["This hold is gone", "The service no longer knows of it. You paid nothing."],
     },
     stillFree: (of: number) => (of === 1 ? "It is still free." : "They are still free."),
-    someFree: (free: number, of: number) => `${free} of ${of} are still free.`,
+    someFree: (free: number, of: number) =>
+      `${free} of ${of} ${free === 1 ? "is" : "are"} still free.`,
     noneFree: (of: number) => (of === 1 ? "It is taken now." : "They are taken now."),
     holdAgain: (of: number) => (of === 1 ? "Hold it again" : "Hold them again"),
     nearest: "Offer the nearest",
@@ -409,16 +425,17 @@ export const t = {
     gate: "Gate in front",
     start: "Start the stampede",
     busy: "A run is going on already, perhaps somebody else's. One at a time: here it is.",
-    crowd: (buyers: string, units: string, count: number, stock: boolean) =>
-      `${buyers} buyers, ${units} ${stock ? "in stock" : `seat${s(count)}`}`,
+    going: "A run is going on. One at a time: the next may start when it is done.",
+    crowd: (buyers: number, units: number, stock: boolean) =>
+      `${number(buyers)} buyer${s(buyers)}, ${number(units)} ${stock ? "in stock" : `seat${s(units)}`}`,
     emptyTitle: "Nothing was tried here yet",
     empty: "Start a stampede: it takes a second or two, on this very deployment.",
     running: "Running",
     answered: (answered: string, of: string) => `${answered} of ${of} answered`,
     preparing: "Gathering the crowd…",
     failed: "The run failed",
-    failedAfter: (answered: string, of: string) =>
-      `${answered} of ${of} buyers had their answer by then.`,
+    failedAfter: (answered: number, of: number) =>
+      `${number(answered)} of ${number(of)} buyer${s(of)} had an answer by then.`,
     verdicts: {
       right: "0 oversold",
       short: "0 oversold, but not all was sold",
@@ -429,12 +446,14 @@ export const t = {
       stock
         ? `${sold} in stock, ${sold} sold.`
         : `${sold} seat${s(count)}, and ${count === 1 ? "it was" : "each was"} sold once.`,
-    shortWords: (sold: string, seats: string) => `${sold} of ${seats} were sold.`,
-    errorsWords: (errors: string) => `${errors} buyers got an error instead of an answer.`,
-    oversoldWords: (seats: number, shownSeats: string, sold: string, oversold: string) =>
-      seats === 1
-        ? `One seat was sold to ${sold} buyers. ${oversold} of them will stand at the door with a ticket that is somebody else's too.`
-        : `There were ${shownSeats}, and ${sold} were sold. ${oversold} buyers have paid for what somebody else has too.`,
+    shortWords: (sold: number, seats: number) =>
+      `${number(sold)} of ${number(seats)} ${sold === 1 ? "was" : "were"} sold.`,
+    errorsWords: (errors: number) =>
+      `${number(errors)} buyer${s(errors)} got an error instead of an answer.`,
+    oversoldWords: (seats: number, sold: number, oversold: number, stock: boolean) =>
+      seats === 1 && !stock
+        ? `One seat was sold to ${number(sold)} buyers. ${number(oversold)} of them will stand at the door with a ticket that is somebody else's too.`
+        : `There ${seats === 1 ? "was" : "were"} ${number(seats)}${stock ? "" : " seats"}, and ${number(sold)} were sold. ${number(oversold)} buyer${oversold === 1 ? " has" : "s have"} paid for what somebody else has too.`,
     counted: "Counted in the database, row by row, after the run.",
     figures: {
       sold: "Sold",
@@ -462,8 +481,8 @@ export const t = {
       batches: "Transactions",
       redis: "Calls to Redis",
     },
-    spared: (spared: string) =>
-      `${spared} of the crowd were refused before they got to the database.`,
+    spared: (spared: number) =>
+      `${number(spared)} of the crowd ${spared === 1 ? "was" : "were"} refused before reaching the database.`,
     perBuyer: (statements: string) => `Statements per buyer: ${statements}.`,
     perBatch: (commands: string) => `${commands} commands in a transaction, on average.`,
     earlier: "Earlier runs",
@@ -490,7 +509,6 @@ export const t = {
       title: "Two tabs, one seat",
       lead: "Two buyers, each with a token of his own, go after one real seat of an event on sale. Exactly one gets it; what the other hears is here, too. The seat is given back afterwards.",
       event: "Event",
-      seat: (seat: string) => `Seat ${seat}`,
       other: "Another seat",
       both: "Both click now",
       click: "Hold it",
@@ -618,6 +636,8 @@ export const t = {
       nothing: "No event is called that.",
       all: (count: number) => `Show all ${count}`,
       fewer: "Show fewer",
+      trials: (count: number) => `Show all, with ${count} run${s(count)} of the lab`,
+      noTrials: "Hide the runs of the lab",
       states: { on_sale: "On sale", paused: "Paused", closed: "Closed" },
       open: "Open",
       pause: "Pause",
@@ -761,7 +781,7 @@ export const t = {
       name: "Name",
       currency: "Currency",
       holdSeconds: "Hold time, seconds",
-      holdHint: (minutes: string) => `Kept for ${minutes} minutes`,
+      holdHint: (seconds: number) => `Kept for ${duration(seconds)}`,
       maxPerBuyer: "Most per buyer",
       maxPerBuyerHint: "Empty: no cap",
       rules: "More rules",
@@ -836,7 +856,8 @@ export const t = {
       aislesHint: "Such as -20, 20",
       numbering: "Numbered from",
       numberings: { left: "The left", right: "The right" },
-      summary: (rows: string, from: string, to: string) => `${rows} rows, ${from}° to ${to}°`,
+      summary: (rows: string, from: string, to: string) =>
+        `${rows} row${s(Number(rows))}, ${from}° to ${to}°`,
     },
     block: {
       id: "Name",
@@ -854,9 +875,11 @@ export const t = {
       restricted: "All seats have a restricted view",
       channel: "Channel",
       channelHint: "Only sold to asks that name it",
-      rank: "Rank of the first row",
+      rank: "Rank of the first row's middle",
       rankHint: "Lowest is best, with best seats by rank",
       rankStep: "Rank added per row",
+      rankSide: "Rank added per seat",
+      rankSideHint: "Counted from the middle of the row",
     },
     seats: {
       title: "Single seats",
@@ -894,7 +917,8 @@ export const t = {
     },
     csv: {
       title: (file: string) => `Seats of ${file}`,
-      read: (seats: string, sections: string) => `${seats} in ${sections} section(s).`,
+      read: (seats: string, sections: number) =>
+        `${seats} in ${number(sections)} section${s(sections)}.`,
       how: "What becomes of the seats that are here?",
       add: "They stay; single seats of the same id are replaced",
       replace: "They go, with all sections and arcs",
@@ -950,6 +974,10 @@ export const t = {
       notOnSale: "It is not on sale yet: open it on the operations page.",
       link: "See it as buyers do",
       another: "Design another",
+      badge: "Saved",
+      already: (id: string) => `${id} is saved, and stays as it is.`,
+      open: "To the event",
+      asAnother: "Save as another",
       exists: (id: string) => `There is an event ${id} already. Choose another id.`,
       existsLink: "See that event",
       keyTitle: "Who are you?",
@@ -967,7 +995,8 @@ export const t = {
       number: "A number",
       range: (least: number, most: number) => `From ${least} to ${most}`,
       list: (part: string, most: number) => `“${part}” is not a number from 1 to ${most}`,
-      rowNames: (rows: number) => `A number, a capital letter, or ${rows} names with commas`,
+      rowNames: (rows: number) =>
+        `A number, a capital letter, or ${rows} name${s(rows)} with commas`,
       rowTwice: "Two rows have the same name",
       seatIdLong: (most: number) => `Seat ids would be longer than ${most} characters`,
       tooManySeats: "An event may have 1,000,000 seats",

@@ -14,10 +14,12 @@ suite("lines of a basket", () => {
   const lines = linesOf({ seats: ["a", "b"], pools: { floor: 3 } }, describe);
 
   it("are one a seat and one a pool", () => {
-    expect(lines.map(({ words: { text }, quantity }) => [text, quantity])).toEqual([
-      ["a", 1],
-      ["b", 1],
-      ["floor", 3],
+    expect(
+      lines.map(({ words: { text }, quantity, counted }) => [text, quantity, counted]),
+    ).toEqual([
+      ["a", 1, false],
+      ["b", 1, false],
+      ["floor", 3, true],
     ]);
   });
 

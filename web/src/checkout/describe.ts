@@ -21,6 +21,8 @@ export interface Line {
   key: string;
   words: UnitWords;
   quantity: number;
+  /** Of many that are alike: then how many is said, even of one. */
+  counted: boolean;
 }
 
 export function linesOf(
@@ -32,11 +34,13 @@ export function linesOf(
       key: `seat ${seat}`,
       words: describe.seat(seat),
       quantity: 1,
+      counted: false,
     })),
     ...Object.entries(units.pools).map(([pool, quantity]) => ({
       key: `pool ${pool}`,
       words: describe.pool(pool),
       quantity,
+      counted: true,
     })),
   ];
 }

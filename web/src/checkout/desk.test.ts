@@ -48,6 +48,7 @@ const here = () => desk.state.phase;
 vi.stubGlobal("navigator", { onLine: true });
 
 beforeEach(() => {
+  vi.restoreAllMocks();
   vi.resetAllMocks();
   keepHold("gala", null);
   keepAsking("gala", null);
@@ -143,5 +144,75 @@ describe("more time", () => {
     } as unknown as Order);
     await paying;
     expect(here().name).toBe("bought");
+  });
+});
+
+describe("a payment", () => {
+  beforeEach(async () => {
+    vi.mocked(placeHold).mockResolvedValueOnce(hold());
+    await desk.place(ask);
+  });
+  const declined = () => new Problem(402, "declined", "no money");
+
+  it("that could not begin gives no time back", async () => {
+    const { deadline } = desk.state;
+    vi.spyOn(performance, "now").mockReturnValue(performance.now() + 60_000);
+    vi.mocked(payHold).mockRejectedValueOnce(away());
+    await desk.pay("sandbox:ok", false);
+    expect(here().name).toBe("holding");
+    expect(desk.state.deadline).toEqual(deadline);
+    expect(desk.state.trouble).not.toBeNull();
+    desk.reached();
+    expect(desk.state.trouble).toBeNull();
+  });
+
+  it("that is declined gives none either, where the hold cannot be looked at", async () => {
+    vi.mocked(payHold).mockResolvedValueOnce(hold({ state: "paying" }));
+    const answer = later<void>();
+    vi.mocked(placeOrder).mockImplementationOnce(() =>
+      answer.promise.then(() => Promise.reject(declined())),
+    );
+    const paying = desk.pay("sandbox:declined", false);
+    await vi.waitFor(() => expect(placeOrder).toHaveBeenCalledTimes(1));
+    const { deadline } = desk.state;
+    vi.mocked(getHold).mockRejectedValueOnce(away());
+    vi.spyOn(performance, "now").mockReturnValue(performance.now() + 60_000);
+    answer.come();
+    await paying;
+    expect(here()).toMatchObject({ name: "holding", declined: "no money" });
+    expect(desk.state.deadline).toEqual(deadline);
+  });
+
+  it("that is declined is told here, though another tab heard it first", async () => {
+    vi.mocked(payHold).mockResolvedValueOnce(hold({ state: "paying" }));
+    const answer = later<void>();
+    vi.mocked(placeOrder).mockImplementationOnce(() =>
+      answer.promise.then(() => Promise.reject(declined())),
+    );
+    vi.mocked(getHold).mockResolvedValue(hold({ state: "paying" }));
+    const paying = desk.pay("sandbox:declined", false);
+    await vi.waitFor(() => expect(placeOrder).toHaveBeenCalledTimes(1));
+    keepHold("gala", { id: "gala.1", token: "secret" });
+    await desk.heard();
+    expect(here().name).toBe("paying");
+    answer.come();
+    await paying;
+    expect(here()).toMatchObject({ name: "holding", declined: "no money" });
+    // And it stays, whatever is heard later.
+    await desk.heard();
+    expect(here()).toMatchObject({ declined: "no money" });
+  });
+
+  it("that another tab began anew is looked at", async () => {
+    vi.mocked(payHold).mockResolvedValueOnce(hold({ state: "paying" }));
+    vi.mocked(placeOrder)
+      .mockReturnValueOnce(new Promise(() => undefined))
+      .mockRejectedValueOnce(declined());
+    vi.mocked(getHold).mockResolvedValue(hold({ state: "paying" }));
+    void desk.pay("sandbox:ok", false);
+    await vi.waitFor(() => expect(placeOrder).toHaveBeenCalledTimes(1));
+    keepHold("gala", { id: "gala.1", token: "secret", orderKey: "another" });
+    await desk.heard();
+    expect(vi.mocked(placeOrder).mock.calls[1]![3]).toBe("another");
   });
 });

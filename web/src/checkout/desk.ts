@@ -24,6 +24,8 @@ import { type End, type Fact, next, type Phase, START, standingOf, type Units } 
 
 const REFRESHED_MAX = 10;
 const FRESH_MS = 1_500;
+const { notBegun, notExtended, notReleased, unreachable } = t.checkout;
+const SILENCE: ReadonlySet<string> = new Set([notBegun, notExtended, notReleased, unreachable]);
 
 export interface DeskState {
   phase: Phase;
@@ -48,6 +50,10 @@ export class HoldDesk {
   private last: KeptHold | null = null;
   /** Counts intentions: an answer to an earlier one is nobody's any more. */
   private turn = 0;
+  /** Holds whose deadline was set: a second look at the same answer gives nobody more time. */
+  private readonly timed = new WeakSet<Hold>();
+  /** Whether the payment that this tab began, or took up, is still its business. */
+  private underWay: () => boolean = () => false;
   state: DeskState;
 
   constructor(
@@ -81,7 +87,8 @@ export class HoldDesk {
 
   private tell(fact: Fact): void {
     let { deadline } = this.state;
-    if ("hold" in fact) {
+    if ("hold" in fact && !this.timed.has(fact.hold)) {
+      this.timed.add(fact.hold);
       const { grace_seconds } = this.event;
       deadline = deadlineOf(fact.hold, grace_seconds, performance.now(), Date.now());
     }
@@ -136,14 +143,19 @@ export class HoldDesk {
       if (name !== "bought") this.tell({ type: "none" });
       return;
     }
-    // What is on its way finds out by itself.
-    if (name === "paying" && kept.orderKey && kept.orderKey === this.last?.orderKey) return;
+    // What is on its way finds out by itself, also where another tab heard first that it came to
+    // nothing: whoever paid here is told here.
+    const same = kept.id === this.last?.id && !kept.order;
+    const other = kept.orderKey && kept.orderKey !== this.last?.orderKey;
+    if (name === "paying" && same && !other && this.underWay()) return;
     this.last = kept;
     const wanted = this.begin();
     for (let tried = 0; ; tried += 1) {
       try {
         const hold = await getHold(kept.id, kept.token);
-        if (wanted()) await this.follow(hold, kept, wanted);
+        if (!wanted()) return;
+        this.reached();
+        await this.follow(hold, kept, wanted);
         return;
       } catch (problem) {
         if (!wanted()) return;
@@ -155,6 +167,11 @@ export class HoldDesk {
         this.set({ trouble: null });
       }
     }
+  }
+
+  /** The service answers again: what was said about its silence is over. */
+  reached(): void {
+    if (this.state.trouble !== null && SILENCE.has(this.state.trouble)) this.set({ trouble: null });
   }
 
   /** The hold as it stands, and what that means. */
@@ -297,6 +314,7 @@ export class HoldDesk {
     if (!before || phase.name !== "holding") return this.look();
     const wanted = this.begin();
     this.set({ trouble: null });
+    this.underWay = wanted;
     this.tell({ type: "sent", hold: phase.hold });
     let { hold } = phase;
     try {
@@ -320,6 +338,7 @@ export class HoldDesk {
   }
 
   private async order(hold: Hold, kept: KeptHold, wanted: () => boolean): Promise<void> {
+    this.underWay = wanted;
     const outcome = await buy(kept, {
       wanted,
       waits: (wait, order) => this.tell({ type: "waits", wait, order }),
@@ -342,13 +361,19 @@ export class HoldDesk {
         return;
     }
     const rest = unpaid(kept);
-    this.keep(rest);
-    const now = await getHold(kept.id, kept.token).catch(() => hold);
+    const { orderKey } = keptHold(this.id) ?? {};
+    // Unless another tab has begun to pay anew meanwhile.
+    if (orderKey === undefined || orderKey === kept.orderKey) this.keep(rest);
+    const now = await getHold(kept.id, kept.token).catch(() => null);
     if (!wanted()) return;
-    const live = now.state === "held" || now.state === "paying";
-    if (outcome.type === "declined" && live) {
-      this.tell({ type: "declined", hold: now, why: outcome.why });
-    } else await this.follow(now, rest, wanted);
+    const { state } = now ?? hold;
+    if (outcome.type === "declined" && (state === "held" || state === "paying")) {
+      this.tell({ type: "declined", hold: now ?? hold, why: outcome.why });
+    } else if (now) await this.follow(now, rest, wanted);
+    else {
+      this.underWay = () => false;
+      await this.look();
+    }
   }
 
   private bought(order: Order, { id, token }: KeptHold): void {

@@ -7,13 +7,13 @@ import { Button } from "../ui/button";
 import { CheckField, TextField } from "../ui/field";
 import { price } from "./unit_lines";
 
+/** Without 3-D Secure: the bank that is pretended in the service has no page to ask on. */
 const SANDBOX = [
   { method: "sandbox:ok", words: t.checkout.methods.ok },
   { method: "sandbox:declined", words: t.checkout.methods.declined },
   { method: "sandbox:slow:8", words: t.checkout.methods.slow },
   { method: "sandbox:timeout", words: t.checkout.methods.timeout },
   { method: "sandbox:error", words: t.checkout.methods.error },
-  { method: "sandbox:3ds", words: t.checkout.methods.challenge },
 ];
 
 export interface PaymentProps {

@@ -24,7 +24,7 @@ export function UnitLines({ lines, currency, priced = true, action }: UnitLinesP
         <li key={line.key}>
           <TierDot color={line.words.color} />
           <span class="unit-name">
-            {line.quantity > 1 && <span class="numbers">{line.quantity} × </span>}
+            {line.counted && <span class="numbers">{line.quantity} × </span>}
             {line.words.text}
             <small>{[line.words.tier, ...line.words.notes].filter(Boolean).join(" · ")}</small>
           </span>

@@ -20,6 +20,8 @@ export interface Desk extends Omit<DeskState, "extensions"> {
   pay(method: string | null, otherSeats: boolean): Promise<void>;
   otherwise(): void;
   look(): Promise<void>;
+  /** The service is known to answer again. */
+  reached(): void;
   again(): void;
   show(order: KeptOrder): Promise<void>;
 }
@@ -75,6 +77,7 @@ export function useHold(event: EventView): Desk {
     pay: (method, otherSeats) => desk.pay(method, otherSeats),
     otherwise: () => desk.otherwise(),
     look: () => desk.look(),
+    reached: () => desk.reached(),
     again: () => desk.again(),
     show: (order) => desk.show(order),
   };

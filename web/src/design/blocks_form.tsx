@@ -212,13 +212,15 @@ function TraitFields(props: { path: string; block: Grid | Arc; edit: Edit<Grid |
   const { faultsIn } = useDesign();
   const say = t.design.block;
   const fields = ["rowNames", "first", "accessibleRows", "restrictedRows", "channel"] as const;
-  const faulty = [...fields, "rank", "rankStep"].some((field) => faultsIn(`${path}.${field}`));
+  const faulty = [...fields, "rank", "rankStep", "rankSide"].some((field) =>
+    faultsIn(`${path}.${field}`),
+  );
   const details = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     if (faulty) details.current!.open = true;
   }, [faulty]);
   const text = (
-    field: (typeof fields)[number] | "rank" | "rankStep",
+    field: (typeof fields)[number] | "rank" | "rankStep" | "rankSide",
     hint?: string,
     numeric = false,
   ) => (
@@ -245,6 +247,7 @@ function TraitFields(props: { path: string; block: Grid | Arc; edit: Edit<Grid |
         {text("channel", say.channelHint)}
         {text("rank", say.rankHint, true)}
         {text("rankStep", undefined, true)}
+        {text("rankSide", say.rankSideHint, true)}
       </Fields>
       <div class="design-checks">
         {check("companions")}

@@ -25,13 +25,15 @@ import { writeDesign } from "./read_event";
 import { type Saved, save } from "./save";
 import { SaveBar } from "./save_bar";
 import { SeatsForm } from "./seats_form";
+import { nextId } from "./slug";
 import { TiersForm } from "./tiers_form";
 import { type ExportKind, Toolbar } from "./toolbar";
 import { useDesignState } from "./use_design";
 import "../style/design.css";
 
 export default function DesignPage(_: PageProps) {
-  const { design, desk, fresh, faults, kept, said, showAll, setServiceFaults } = useDesignState();
+  const { design, desk, fresh, faults, told, kept, said, showAll, setServiceFaults } =
+    useDesignState();
   const { draft, house, act } = design;
   const [saving, setSaving] = useState(false);
   const [answer, setAnswer] = useState<{ draft: Draft; saved: Saved } | null>(null);
@@ -48,6 +50,8 @@ export default function DesignPage(_: PageProps) {
 
   // What the service said counts for the draft it was said of.
   const saved = answer?.draft === draft ? answer.saved : null;
+  // An event is made once: for more of the same id there is nothing to save.
+  const made = answer?.saved.kind === "saved" ? answer.saved.event : null;
 
   const goToFault = () => {
     showAll();
@@ -60,13 +64,17 @@ export default function DesignPage(_: PageProps) {
     // Once the block is open, and the dialog that was before it is gone.
     requestAnimationFrame(() => requestAnimationFrame(() => focusPath(path)));
   };
-  const send = async () => {
+  const anotherId = () => {
+    act({ do: "set", field: "id", value: nextId(draft.id) });
+    goTo("id");
+  };
+  const send = async (typed = false) => {
     if (house.faults.length) {
       goToFault();
       return;
     }
     setSaving(true);
-    const result = await save(draft).finally(() => setSaving(false));
+    const result = await save(draft, typed).finally(() => setSaving(false));
     setAnswer({ draft, saved: result });
     if (result.kind === "exists") {
       setServiceFaults([{ path: "id", text: say.saved.exists(result.id) }]);
@@ -168,15 +176,20 @@ export default function DesignPage(_: PageProps) {
             <PoolsForm />
             <SeatsForm onImport={() => file.current!.click()} />
           </div>
-          <Preview />
+          <div class="design-side">
+            <Preview />
+            <SaveBar
+              saved={saved}
+              made={made?.id === draft.id ? made : null}
+              faults={told}
+              ready={faults.length === 0}
+              busy={saving}
+              onFault={goToFault}
+              onSave={() => void send()}
+              onAnother={anotherId}
+            />
+          </div>
         </div>
-        <SaveBar
-          saved={saved}
-          faults={faults.length}
-          busy={saving}
-          onFault={goToFault}
-          onSave={() => void send()}
-        />
         <p class="visually-hidden" role="status" aria-live="polite">
           {said}
         </p>
@@ -184,7 +197,7 @@ export default function DesignPage(_: PageProps) {
           <KeyDialog
             fault={saved.why}
             busy={saving}
-            onKey={() => void send()}
+            onKey={() => void send(true)}
             onClose={() => setAnswer(null)}
           />
         )}

@@ -22,6 +22,13 @@ group("the desk", () => {
     expect(act(undone, { do: "redo" }).now.name).toBe("Gala");
   });
 
+  it("makes the id of the name until it is said", () => {
+    const id = (value: string): Action => ({ do: "set", field: "id", value });
+    expect(run(type("Gala"), type("Gala night")).now.id).toBe("gala-night");
+    expect(run(type("Gala"), id("g1"), type("Gala night")).now.id).toBe("g1");
+    expect(run(type("Gala"), { do: "undo" }).now.id).toBe("");
+  });
+
   it("forgets what was undone when something else is done", () => {
     const desk = run(type("Gala"), { do: "undo" }, { do: "remove", list: "grids", at: 0 });
     expect(desk.future).toEqual([]);

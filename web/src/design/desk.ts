@@ -2,6 +2,7 @@
 
 import type { Draft, ListName, Seat, Tier } from "./model";
 import { newKey } from "./model";
+import { slug } from "./slug";
 
 export interface Desk {
   past: Draft[];
@@ -59,6 +60,7 @@ function changed(draft: Draft, action: Change): Draft {
   switch (action.do) {
     case "set":
       if (draft[action.field] === action.value) return draft;
+      if (action.field === "name") return named(draft, String(action.value));
       return { ...draft, [action.field]: action.value };
     case "seats":
       return { ...draft, seats: action.seats };
@@ -92,6 +94,10 @@ function changed(draft: Draft, action: Change): Draft {
     }
   }
 }
+
+/** The id follows the name until somebody says another one. */
+const named = (draft: Draft, name: string): Draft =>
+  draft.id === slug(draft.name) ? { ...draft, name, id: slug(name) } : { ...draft, name };
 
 function edited(
   draft: Draft,

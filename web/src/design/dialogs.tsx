@@ -2,7 +2,6 @@
 
 import { useState } from "preact/hooks";
 import { keepAdminKey } from "../api/storage";
-import { number } from "../format";
 import { t } from "../strings";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -18,13 +17,16 @@ export function KeyDialog(props: {
   onClose: () => void;
 }) {
   const [typed, setTyped] = useState("");
+  const [empty, setEmpty] = useState(false);
   const say = t.design.saved;
   return (
     <Dialog title={say.keyTitle} onClose={props.onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (!typed.trim() || props.busy) return;
+          if (props.busy) return;
+          setEmpty(!typed.trim());
+          if (!typed.trim()) return;
           keepAdminKey(typed.trim());
           props.onKey();
         }}
@@ -36,7 +38,7 @@ export function KeyDialog(props: {
           value={typed}
           onInput={setTyped}
           hint={t.adminKey.where}
-          fault={props.fault}
+          fault={empty ? t.adminKey.empty : props.fault}
         />
         <div class="row">
           <Button type="submit" kind="primary" busy={props.busy}>
@@ -78,7 +80,7 @@ export function CsvDialog(props: {
             props.onUse(how);
           }}
         >
-          <p class="numbers">{say.read(seatsText(read.seats.length), number(sections))}</p>
+          <p class="numbers">{say.read(seatsText(read.seats.length), sections)}</p>
           {props.occupied && (
             <fieldset class="design-how">
               <legend>{say.how}</legend>

@@ -1,4 +1,3 @@
-import { countdown } from "../format";
 import { t } from "../strings";
 import { CheckField } from "../ui/field";
 import { useDesign } from "./context";
@@ -40,7 +39,7 @@ export function EventForm() {
         <Text
           path="holdSeconds"
           label={say.holdSeconds}
-          hint={held > 0 ? say.holdHint(countdown(held)) : undefined}
+          hint={held > 0 ? say.holdHint(held) : undefined}
           numeric
           value={draft.holdSeconds}
           onInput={set("holdSeconds")}

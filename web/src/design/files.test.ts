@@ -149,6 +149,12 @@ group("packed seats", () => {
     expect(packed.length / seats.length).toBeLessThan(20);
   });
 
+  it("may each have a rank of their own", () => {
+    const ranked = seats.map((seat, n) => ({ ...seat, rank: n % 3 ? n : null }));
+    expect(unpackSeats(JSON.parse(JSON.stringify(packSeats(ranked))))).toEqual(ranked);
+    expect(packSeats(ranked).length).toBe(packSeats(seats).length);
+  });
+
   it("of other hands are refused", () => {
     expect(unpackSeats([{ s: "A" }])).toBeNull();
     expect(unpackSeats("seats")).toBeNull();

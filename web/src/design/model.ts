@@ -14,9 +14,11 @@ export interface Tier {
 export interface Traits {
   tier: string;
   channel: string;
-  /** Of the first row; each row behind it has `rankStep` more. */
+  /** Of the middle of the first row; each row behind it has `rankStep` more, each seat further from
+   * the middle of its row `rankSide`. */
   rank: string;
   rankStep: string;
+  rankSide: string;
   accessible: boolean;
   companion: boolean;
   restricted: boolean;
@@ -126,6 +128,7 @@ const TRAITS: Omit<Traits, "tier"> = {
   channel: "",
   rank: "",
   rankStep: "",
+  rankSide: "",
   accessible: false,
   companion: false,
   restricted: false,

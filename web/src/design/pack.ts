@@ -10,7 +10,8 @@ interface PackedRow {
   /** Accessible 1, companion 2, restricted view 4. */
   f: number;
   c: string;
-  k: number | null;
+  /** The rank of all, or of each. */
+  k: number | null | (number | null)[];
   /** Number, x and y in turns. */
   n: number[];
   /** Left out where each is section, row and number. */
@@ -29,6 +30,7 @@ export function packSeats(seats: readonly Seat[]): PackedRow[] {
   const close = () => {
     const row = rows.at(-1);
     if (row && own.some((seat) => seat.id !== usual(seat))) row.i = own.map((seat) => seat.id);
+    if (row && own.some((seat) => seat.rank !== row.k)) row.k = own.map((seat) => seat.rank);
     own = [];
   };
   for (const seat of seats) {
@@ -39,7 +41,6 @@ export function packSeats(seats: readonly Seat[]): PackedRow[] {
       before.row === seat.row &&
       before.tier === seat.tier &&
       before.channel === seat.channel &&
-      before.rank === seat.rank &&
       flags(before) === flags(seat);
     if (!same) {
       close();
@@ -72,12 +73,14 @@ export function unpackSeats(raw: unknown): Seat[] | null {
         companion: (row.f & 2) > 0,
         restricted: (row.f & 4) > 0,
         channel: row.c,
-        rank: row.k,
+        rank: Array.isArray(row.k) ? row.k[at / 3]! : row.k,
       });
     }
   }
   return seats;
 }
+
+const isRank = (rank: number | null): boolean => rank === null || Number.isInteger(rank);
 
 function isRow(row: PackedRow): boolean {
   return (
@@ -85,9 +88,11 @@ function isRow(row: PackedRow): boolean {
     row !== null &&
     [row.s, row.r, row.t, row.c].every((text) => typeof text === "string") &&
     Number.isInteger(row.f) &&
-    (row.k === null || Number.isInteger(row.k)) &&
     Array.isArray(row.n) &&
     row.n.length % 3 === 0 &&
+    (Array.isArray(row.k)
+      ? row.k.length * 3 === row.n.length && row.k.every(isRank)
+      : isRank(row.k)) &&
     row.n.every((value) => Number.isFinite(value)) &&
     (row.i === undefined ||
       (Array.isArray(row.i) &&

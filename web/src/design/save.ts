@@ -21,7 +21,8 @@ export type Saved =
 /** Of each draft, so that sending one twice makes one event. */
 const keys = new WeakMap<Draft, string>();
 
-export async function save(draft: Draft): Promise<Saved> {
+/** `typed`: the key was, just now; else it is one from before. */
+export async function save(draft: Draft, typed: boolean): Promise<Saved> {
   if (!adminKey()) return { kind: "key", why: null };
   const { body, fieldOf } = describe(draft);
   const key = keys.get(draft) ?? newIdempotencyKey();
@@ -36,15 +37,20 @@ export async function save(draft: Draft): Promise<Saved> {
     return { kind: "saved", event };
   } catch (trouble) {
     if (!(trouble instanceof Problem)) throw trouble;
-    return refused(trouble, draft, fieldOf);
+    return refused(trouble, draft, fieldOf, typed ? t.adminKey.wrong : t.adminKey.noLonger);
   }
 }
 
-function refused(problem: Problem, draft: Draft, fieldOf: (path: string) => string): Saved {
+function refused(
+  problem: Problem,
+  draft: Draft,
+  fieldOf: (path: string) => string,
+  noKey: string,
+): Saved {
   const say = t.design.saved;
   if (problem.status === 401 || problem.status === 403) {
     keepAdminKey(null);
-    return { kind: "key", why: t.adminKey.wrong };
+    return { kind: "key", why: noKey };
   }
   if (problem.reason === "exists") return { kind: "exists", id: draft.id };
   if (problem.reason === "in_progress") return { kind: "trouble", why: say.running };

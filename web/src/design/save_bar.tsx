@@ -1,3 +1,4 @@
+import type { EventView } from "../api/types";
 import { money, number } from "../format";
 import { eventPath } from "../router";
 import { t } from "../strings";
@@ -10,13 +11,18 @@ import type { Saved } from "./save";
 
 export function SaveBar(props: {
   saved: Saved | null;
+  /** The event that was saved with this very id. */
+  made: EventView | null;
+  /** Those that it is time to speak of. */
   faults: number;
+  ready: boolean;
   busy: boolean;
   onFault: () => void;
   onSave: () => void;
+  onAnother: () => void;
 }) {
   const { draft, house } = useDesign();
-  const { saved } = props;
+  const { saved, made } = props;
   const say = t.design;
   const currency = CURRENCY.test(draft.currency) ? draft.currency : "EUR";
   const places = house.units - house.seats.length;
@@ -48,10 +54,22 @@ export function SaveBar(props: {
             {say.faultsLeft(props.faults)}
           </Button>
         )}
-        {props.faults === 0 && !saved && <span class="badge good">{say.ready}</span>}
-        <Button kind="primary" busy={props.busy} onClick={props.onSave}>
-          {say.save}
-        </Button>
+        {props.ready && !saved && !made && <span class="badge good">{say.ready}</span>}
+        {made ? (
+          <>
+            {saved ? (
+              <span class="badge good">{say.saved.badge}</span>
+            ) : (
+              <span class="soft">{say.saved.already(made.id)}</span>
+            )}
+            <a href={eventPath(made.id)}>{say.saved.open}</a>
+            <Button onClick={props.onAnother}>{say.saved.asAnother}</Button>
+          </>
+        ) : (
+          <Button kind="primary" busy={props.busy} onClick={props.onSave}>
+            {say.save}
+          </Button>
+        )}
       </div>
     </div>
   );

@@ -58,9 +58,10 @@ export function arcShape(arc: Arc): Shape {
 export const isPlain = (grid: Grid): boolean =>
   Number(grid.turn) === 0 &&
   grid.first.trim() === "1" &&
-  ![grid.rowNames, grid.accessibleRows, grid.restrictedRows, grid.rankStep].some((text) =>
-    text.trim(),
-  );
+  ![
+    ...[grid.rowNames, grid.accessibleRows, grid.restrictedRows],
+    ...[grid.rankStep, grid.rankSide],
+  ].some((text) => text.trim());
 
 interface RowTraits {
   names: string[];
@@ -69,6 +70,7 @@ interface RowTraits {
   restricted: Set<number>;
   rank: number | null;
   rankStep: number;
+  rankSide: number;
 }
 
 function readRows(read: Reader, block: Grid | Arc, rows: number): RowTraits {
@@ -84,14 +86,17 @@ function readRows(read: Reader, block: Grid | Arc, rows: number): RowTraits {
 
 function readRank(read: Reader, block: Traits, rows: number) {
   if (!block.rank.trim()) {
-    if (block.rankStep.trim()) read.add("rank", say.needed);
-    return { rank: null, rankStep: 0 };
+    if (block.rankStep.trim() || block.rankSide.trim()) read.add("rank", say.needed);
+    return { rank: null, rankStep: 0, rankSide: 0 };
   }
   const rank = read.whole("rank", block.rank, 0, RANK_MAX);
   const most = Math.floor(RANK_MAX / ROWS_MAX);
-  const rankStep = block.rankStep.trim() ? read.whole("rankStep", block.rankStep, 0, most) : 0;
-  if (rank + rankStep * (rows - 1) > RANK_MAX) read.add("rank", say.range(0, RANK_MAX));
-  return { rank, rankStep };
+  const more = (field: "rankStep" | "rankSide") =>
+    block[field].trim() ? read.whole(field, block[field], 0, most) : 0;
+  const [rankStep, rankSide] = [more("rankStep"), more("rankSide")];
+  const worst = rank + rankStep * (rows - 1) + (rankSide * ROWS_MAX) / 2;
+  if (worst > RANK_MAX) read.add("rank", say.range(0, RANK_MAX));
+  return { rank, rankStep, rankSide };
 }
 
 function readTraits(read: Reader, block: Grid | Arc): void {
@@ -103,12 +108,15 @@ function seatOf(
   block: Grid | Arc,
   traits: RowTraits,
   row: number,
-  number: number,
   nth: number,
+  width: number,
   x: number,
   y: number,
 ): Seat {
   const name = traits.names[row]!;
+  const number = traits.first + nth;
+  // The two in the middle of an even row are equally good.
+  const aside = Math.floor(Math.abs(nth - (width - 1) / 2));
   const special = traits.accessible.has(row + 1);
   const companion = special && block.companions && nth % 2 === 1;
   return {
@@ -123,7 +131,8 @@ function seatOf(
     companion: block.companion || companion,
     restricted: block.restricted || traits.restricted.has(row + 1),
     channel: block.channel,
-    rank: traits.rank === null ? null : traits.rank + traits.rankStep * row,
+    rank:
+      traits.rank === null ? null : traits.rank + traits.rankStep * row + traits.rankSide * aside,
   };
 }
 
@@ -166,7 +175,7 @@ function makeGrid(grid: Grid, depth: number): Shape {
         const dy = row + 1;
         const x = turn ? exact(left + dx * cos - dy * sin) : left + dx;
         const y = turn ? exact(front + dx * sin + dy * cos) : front + dy;
-        seats.push(seatOf(grid, traits, row, traits.first + n, n, x, y));
+        seats.push(seatOf(grid, traits, row, n, width, x, y));
       }
     }
   }
@@ -204,7 +213,7 @@ function makeArc(arc: Arc): Shape {
         const nth = arc.numbering === "left" ? n : angles.length - 1 - n;
         const [sin, cos] = sinCos(angle);
         const at: [number, number] = [exact(x + r * sin), exact(y + r * cos)];
-        seats.push(seatOf(arc, traits, row, traits.first + nth, nth, ...at));
+        seats.push(seatOf(arc, traits, row, nth, angles.length, ...at));
       });
     }
   }

@@ -17,6 +17,8 @@ export interface UseDesign {
   fresh: boolean;
   /** Of the draft and, until it changes, of the service. */
   faults: Fault[];
+  /** How many of them it is time to speak of. */
+  told: number;
   kept: boolean;
   said: string;
   /** From now on also what is missing is shown. */
@@ -81,6 +83,7 @@ export function useDesignState(): UseDesign {
     desk,
     fresh: start.fresh,
     faults,
+    told: shown.length,
     kept,
     said,
     showAll: () => setAll(true),

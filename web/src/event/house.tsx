@@ -15,6 +15,7 @@ import { SeatList } from "../map/seat_list";
 import { SeatMap } from "../map/seat_map";
 import { useLiveMap } from "../map/use_live_map";
 import { t } from "../strings";
+import { toast } from "../ui/toast";
 import { costWords, Picker } from "./picker";
 import { Refused } from "./refused";
 import { estimate, unitsOf } from "./selection";
@@ -42,6 +43,12 @@ export function House({ event, deployment, onStale }: HouseProps) {
   useHeldSeats(desk, plan, version);
 
   useEffect(() => {
+    if (live.connection !== "live") return;
+    desk.reached();
+    picking.reached();
+  }, [live.connection]);
+
+  useEffect(() => {
     if (no?.reason === "not_on_sale" || no?.reason === "unknown_event") onStale();
   }, [no]);
 
@@ -61,6 +68,9 @@ export function House({ event, deployment, onStale }: HouseProps) {
   const picked = useMemo(() => new Set(selection.seats), [selection.seats]);
   const lost = useMemo(() => new Set(no?.seats ?? []), [no]);
   const suggested = useMemo(() => new Set(offer?.seats ?? []), [offer]);
+  const held = desk.hold?.seats ?? null;
+  const reveal = useMemo(() => held, [desk.hold?.id]);
+  const first = firstWords(desk.phase);
   const units = unitsOf(selection);
   const amount = costWords(cost, event.currency);
 
@@ -81,6 +91,8 @@ export function House({ event, deployment, onStale }: HouseProps) {
     readonly: !selling || desk.phase.name !== "picking" || desk.busy === "place",
     onToggle: picking.toggle,
     onPool: addOne,
+    first,
+    onLocked: () => first && toast(first),
   };
 
   return (
@@ -112,6 +124,7 @@ export function House({ event, deployment, onStale }: HouseProps) {
           ) : (
             <SeatMap
               {...props}
+              reveal={reveal}
               seq={live.seq}
               connection={live.connection}
               transport={live.transport}
@@ -232,6 +245,18 @@ function mySeats({ phase, orders }: Desk): Set<string> {
         : null;
   for (const seat of own?.seats ?? []) seats.add(seat);
   return seats;
+}
+
+/** Which button leads back to choosing; null where there is none. */
+function firstWords({ name }: Phase): string | null {
+  const { change, more, back } = t.checkout;
+  const buttons: Partial<Record<Phase["name"], string>> = {
+    holding: change,
+    bought: more,
+    over: back,
+  };
+  const button = buttons[name];
+  return button === undefined ? null : t.event.pick.first(button);
 }
 
 function summaryOf(phase: Phase): string {

@@ -87,7 +87,7 @@ export function Picker(props: PickerProps) {
         >
           {units ? words.holdUnits(units) : words.hold}
         </Button>
-        <p class="hint">{forHowLong(event.hold_seconds)}</p>
+        <p class="hint">{words.allOrNothing(event.hold_seconds)}</p>
       </div>
       {props.orders.length > 0 && <Tickets {...props} />}
     </div>
@@ -97,11 +97,6 @@ export function Picker(props: PickerProps) {
 export function costWords({ least, most }: Estimate, currency: string): string {
   if (least === most) return price(most, currency);
   return t.event.pick.about(money(least, currency), money(most, currency));
-}
-
-function forHowLong(seconds: number): string {
-  const words = t.event.pick;
-  return seconds % 60 === 0 ? words.allOrNothing(seconds / 60) : words.allOrNothingSeconds(seconds);
 }
 
 type PartProps = PickerProps & { room: number; units: number };
@@ -221,8 +216,8 @@ function Tickets({ orders, describe, onShow }: PickerProps) {
       <ul class="ticket-lines">
         {orders.map((order) => {
           const units = t.event.ticketOf(order.seats.length + count(order.pools));
-          const names = linesOf(order, describe).map(({ words, quantity }) =>
-            quantity > 1 ? `${quantity} × ${words.text}` : words.text,
+          const names = linesOf(order, describe).map(
+            ({ words, quantity, counted }) => (counted ? `${quantity} × ` : "") + words.text,
           );
           return (
             <li key={order.id}>

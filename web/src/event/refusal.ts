@@ -73,6 +73,10 @@ export function overtaken(seats: readonly string[], before: Refusal | null): Ref
   };
 }
 
+/** The service did not say no: nothing was heard of it. */
+export const unanswered = ({ reason }: Refusal): boolean =>
+  reason === "offline" || reason === "unreachable" || reason === "too_slow";
+
 export interface Circumstances {
   selection: Selection;
   /** How many units the buyer has of this event already. */

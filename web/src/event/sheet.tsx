@@ -9,6 +9,8 @@ import { t } from "../strings";
 import { Button } from "../ui/button";
 
 const NARROW = "(max-width: 859px)";
+/** The second half of a double click comes within this. */
+const SETTLE_MS = 600;
 
 export interface SheetProps {
   phase: Phase["name"];
@@ -30,6 +32,7 @@ export interface SheetProps {
 export function Sheet(props: SheetProps) {
   const { phase, eager, urgent, deadline, action, children } = props;
   const narrow = useNarrow();
+  const settling = useSettling(phase, urgent) ? "settling" : "";
   const handle = useRef<HTMLButtonElement>(null);
   const first = useRef(true);
   const wanted = eager || (phase !== "picking" && phase !== "looking");
@@ -46,7 +49,7 @@ export function Sheet(props: SheetProps) {
   }, [urgent]);
   if (!narrow) {
     return (
-      <aside class="sheet" aria-label={t.event.panel}>
+      <aside class={`sheet ${settling}`} aria-label={t.event.panel}>
         <div key="body" class="sheet-body">
           {children}
         </div>
@@ -54,7 +57,10 @@ export function Sheet(props: SheetProps) {
     );
   }
   return (
-    <aside class={`sheet narrow ${urgent && open ? "urgent" : ""}`} aria-label={t.event.panel}>
+    <aside
+      class={`sheet narrow ${urgent && open ? "urgent" : ""} ${settling}`}
+      aria-label={t.event.panel}
+    >
       <div class="sheet-bar">
         <button
           type="button"
@@ -84,6 +90,25 @@ export function Sheet(props: SheetProps) {
       </div>
     </aside>
   );
+}
+
+/** True for a moment after other buttons took the place of those that were there: who clicks twice
+ * does not mean what appears under the pointer. */
+function useSettling(phase: Phase["name"], urgent: boolean): boolean {
+  const last = useRef({ phase, urgent });
+  const swaps = useRef(0);
+  const [settled, setSettled] = useState(0);
+  if (last.current.phase !== phase || last.current.urgent !== urgent) {
+    // Before the first there was nothing to click.
+    if (last.current.phase !== "looking") swaps.current += 1;
+    last.current = { phase, urgent };
+  }
+  const swapped = swaps.current;
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(swapped), SETTLE_MS);
+    return () => clearTimeout(timer);
+  }, [swapped]);
+  return swapped !== settled;
 }
 
 function useNarrow(): boolean {

@@ -9,7 +9,15 @@ import type { Plan } from "../map/layout";
 import { nearestFree, type Suggestion } from "../map/nearest";
 import { t } from "../strings";
 import { toast } from "../ui/toast";
-import { along, type Explanation, explain, overtaken, type Refusal, type Way } from "./refusal";
+import {
+  along,
+  type Explanation,
+  explain,
+  overtaken,
+  type Refusal,
+  unanswered,
+  type Way,
+} from "./refusal";
 import {
   askOf,
   type BestDraft,
@@ -43,6 +51,8 @@ export interface Picking {
   resume(units: Units, ask: boolean): void;
   /** As if somebody had just been faster with these. */
   missed(units: Units): void;
+  /** The service is known to answer again. */
+  reached(): void;
 }
 
 export function usePicking(
@@ -87,7 +97,7 @@ export function usePicking(
 
   const offer = useOffer(plan, version, no, selection);
 
-  const full = () => toast(t.event.pick.full(cap), "bad");
+  const full = () => toast(t.event.pick.full(cap));
   const explanation = useMemo(
     () =>
       no &&
@@ -156,6 +166,7 @@ export function usePicking(
       step({ type: "set", selection: again });
       if (atOnce) void ask(again);
     },
+    reached: () => setNo((before) => (before && unanswered(before) ? null : before)),
     missed(units) {
       setNo({ ...overtaken(units.seats, null), reason: "taken" });
       step({ type: "set", selection: { seats: [], pools: units.pools, best: NO_BEST } });
@@ -182,11 +193,7 @@ function useOffer(
     if (last.current?.no === lost && last.current.offer?.seats.every(fits)) {
       return last.current.offer;
     }
-    const offer = nearestFree(
-      plan,
-      lost.seats,
-      (index) => !plan.isFree(index) || picked.has(plan.ids[index]!),
-    );
+    const offer = nearestFree(plan, lost.seats, (index) => !plan.isFree(index), selection.seats);
     last.current = { no: lost, offer };
     return offer;
   }, [plan, version, no, selection.seats]);

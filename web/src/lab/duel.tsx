@@ -51,7 +51,7 @@ function Ring({ fight }: { fight: Fight }) {
           onInput={fight.choose}
         />
         <p class="duel-seat numbers" data-testid="duel-seat">
-          {fight.seat && words.seat(fight.seat)}
+          {fight.seat && t.map.place(fight.seat.section, fight.seat.row, fight.seat.number)}
         </p>
         <Button onClick={fight.another} disabled={asking || !ready}>
           {words.other}

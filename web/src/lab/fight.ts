@@ -40,7 +40,7 @@ export function counted([one, two, both]: Score, ending: Ending | null): Score {
 }
 
 /** Any that is free but the last one; null if there is none. */
-export function anySeat(free: string[], last: string | null, chance: number): string | null {
+export function anySeat<T>(free: T[], last: T | null, chance: number): T | null {
   const others = free.filter((seat) => seat !== last);
   const from = others.length ? others : free;
   return from[Math.min(Math.floor(chance * from.length), from.length - 1)] ?? null;

@@ -89,6 +89,9 @@ export function LabForm({ deployment, lab }: { deployment: Deployment; lab: Lab 
       <Button type="submit" kind="primary" busy={busy} testid="lab-start">
         {t.lab.start}
       </Button>
+      <p class="hint lab-going" role="status">
+        {lab.running && t.lab.going}
+      </p>
     </form>
   );
 }

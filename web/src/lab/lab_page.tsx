@@ -4,8 +4,9 @@ import { useState } from "preact/hooks";
 import type { Deployment } from "../api/types";
 import type { PageProps } from "../app";
 import { t } from "../strings";
-import { NeedsAdminKey } from "../ui/admin_key";
+import { type Forget, NeedsAdminKey } from "../ui/admin_key";
 import { Button } from "../ui/button";
+import { coded } from "../ui/coded";
 import { Comparison } from "./comparison";
 import { Duel } from "./duel";
 import { compared } from "./figures";
@@ -21,20 +22,21 @@ export default function LabPage({ deployment }: PageProps) {
     return (
       <section class="page narrow">
         <h1>{t.lab.title}</h1>
-        <p>{t.lab.off}</p>
+        <p>{coded(t.lab.off)}</p>
       </section>
     );
   }
   if (deployment.lab === "open") return <Open deployment={deployment} as="public" />;
   return (
     <NeedsAdminKey>
-      <Open deployment={deployment} as="admin" />
+      {(forget) => <Open deployment={deployment} as="admin" forget={forget} />}
     </NeedsAdminKey>
   );
 }
 
-function Open({ deployment, as }: { deployment: Deployment; as: As }) {
-  const lab = useRuns(as);
+function Open(props: { deployment: Deployment; as: As; forget?: Forget }) {
+  const { deployment, as, forget } = props;
+  const lab = useRuns(as, () => forget?.(true));
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const side = compared(lab.runs ?? [], chosen);
   return (

@@ -82,9 +82,7 @@ function Failed({ run }: { run: Run }) {
       <h3>{t.lab.failed}</h3>
       <p class="sentence">{run.error}</p>
       {run.progress.answered > 0 && (
-        <p class="numbers">
-          {t.lab.failedAfter(number(run.progress.answered), number(run.buyers))}
-        </p>
+        <p class="numbers">{t.lab.failedAfter(run.progress.answered, run.buyers)}</p>
       )}
     </div>
   );
@@ -119,21 +117,12 @@ export function headline(result: Result): string {
 function words(result: Result): string {
   const found = verdict(result);
   if (found === "oversold") {
-    const seats = crowdUnits(result);
-    return t.lab.oversoldWords(
-      result.stock ? 0 : result.seats,
-      seats,
-      number(result.sold),
-      number(result.oversold),
-    );
+    return t.lab.oversoldWords(result.seats, result.sold, result.oversold, result.stock);
   }
-  if (found === "errors") return t.lab.errorsWords(number(result.errors));
-  if (found === "short") return t.lab.shortWords(number(result.sold), number(result.seats));
+  if (found === "errors") return t.lab.errorsWords(result.errors);
+  if (found === "short") return t.lab.shortWords(result.sold, result.seats);
   return t.lab.rightWords(number(result.sold), result.sold, result.stock);
 }
-
-const crowdUnits = (result: Result) =>
-  result.stock ? number(result.seats) : t.common.seats(result.seats);
 
 const KINDS: Record<Verdict, string> = {
   right: "good",
@@ -187,7 +176,7 @@ function Reached({ result }: { result: Result }) {
   const spared = result.buyers - result.reached_authority;
   const said: string[] = [];
   if (result.strategy === "holdfast") {
-    if (spared > 0) said.push(t.lab.spared(number(spared)));
+    if (spared > 0) said.push(t.lab.spared(spared));
     if (result.batches && result.reached_authority >= 2 * result.batches) {
       said.push(t.lab.perBatch(number(Math.round(result.reached_authority / result.batches))));
     }

@@ -4,7 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { getSeats, listEvents, newBuyer } from "../api/calls";
 import { call, newIdempotencyKey, Problem, pagesKey } from "../api/http";
 import type { Buyer } from "../api/storage";
-import type { EventView, Hold } from "../api/types";
+import type { EventView, Hold, MapSeat } from "../api/types";
+import { isTrial } from "../ops/trials";
 import { t } from "../strings";
 import { anySeat, counted, endingOf, type Pane, type Panes, READY, type Score } from "./fight";
 
@@ -15,7 +16,7 @@ export interface Duel {
   /** Null until they are known. */
   events: EventView[] | null;
   event: string | null;
-  seat: string | null;
+  seat: MapSeat | null;
   buyers: Buyer[];
   panes: Panes;
   score: Score;
@@ -29,13 +30,11 @@ export interface Duel {
   again: () => void;
 }
 
-const trial = (event: EventView) => /^(lab|stampede)-/.test(event.id);
-
 export function useDuel(): Duel {
   const [events, setEvents] = useState<EventView[] | null>(null);
   const [event, setEvent] = useState<string | null>(null);
-  const [free, setFree] = useState<string[]>([]);
-  const [seat, setSeat] = useState<string | null>(null);
+  const [free, setFree] = useState<MapSeat[]>([]);
+  const [seat, setSeat] = useState<MapSeat | null>(null);
   const [buyers, setBuyers] = useState<Buyer[]>([]);
   const [panes, setPanes] = useState<Panes>([READY, READY]);
   const [score, setScore] = useState<Score>([0, 0, 0]);
@@ -53,7 +52,7 @@ export function useDuel(): Duel {
   const goTo = async (candidates: EventView[]) => {
     for (const candidate of candidates.slice(0, TRIED_MAX)) {
       const map = await getSeats(candidate.id);
-      const found = map.seats.filter((each) => each.state === "available").map((each) => each.id);
+      const found = map.seats.filter((each) => each.state === "available");
       if (!found.length) continue;
       setEvent(candidate.id);
       setFree(found);
@@ -67,7 +66,7 @@ export function useDuel(): Duel {
   useEffect(() => {
     const begin = async () => {
       const found = (await listEvents()).filter(
-        (each) => each.state === "on_sale" && each.available > 0 && !trial(each),
+        (each) => each.state === "on_sale" && each.available > 0 && !isTrial(each),
       );
       setBuyers(await Promise.all([newBuyer(), newBuyer()]));
       await goTo(found);
@@ -122,7 +121,7 @@ export function useDuel(): Duel {
     const began = performance.now();
     try {
       const hold = await call<Hold>("POST", `/v1/events/${encodeURIComponent(event!)}/holds`, {
-        body: { seats: [seat!] },
+        body: { seats: [seat!.id] },
         buyerToken: buyer,
         idempotencyKey: newIdempotencyKey(),
       });
@@ -162,7 +161,7 @@ export function useDuel(): Duel {
     settled();
   };
 
-  const renew = async (next: string | null) => {
+  const renew = async (next: MapSeat | null) => {
     await release();
     setReleased(false);
     show([READY, READY]);

@@ -26,7 +26,8 @@ export interface Lab {
 const said = (trouble: unknown) =>
   trouble instanceof Problem ? trouble.detail : t.errors.unreachable;
 
-export function useRuns(as: As): Lab {
+/** `refused`: the service takes the admin key no more. */
+export function useRuns(as: As, refused: () => void): Lab {
   const [runs, setRuns] = useState<Run[] | null>(null);
   const [offers, setOffers] = useState<{ strategies: Offer[]; ways: Offer[] }>({
     strategies: [],
@@ -36,6 +37,18 @@ export function useRuns(as: As): Lab {
   const [starting, setStarting] = useState(false);
   const [trouble, setTrouble] = useState<string | null>(null);
   const here = useRef(true);
+  const noKey = useRef(refused);
+  noKey.current = refused;
+
+  const fail = useCallback(
+    (problem: unknown) => {
+      setTrouble(said(problem));
+      if (as === "admin" && problem instanceof Problem && [401, 403].includes(problem.status)) {
+        noKey.current();
+      }
+    },
+    [as],
+  );
 
   const put = useCallback((run: Run) => {
     setRuns((before) => {
@@ -56,9 +69,9 @@ export function useRuns(as: As): Lab {
       const running = found.runs.find((run) => run.state === "running");
       if (running) setShownId(running.id);
     } catch (problem) {
-      if (here.current) setTrouble(said(problem));
+      if (here.current) fail(problem);
     }
-  }, [as]);
+  }, [as, fail]);
 
   useEffect(() => {
     here.current = true;
@@ -83,7 +96,7 @@ export function useRuns(as: As): Lab {
         if (run.state !== "running") return;
       } catch (problem) {
         if (over) return;
-        setTrouble(said(problem));
+        fail(problem);
         wait = AGAIN_MS;
       }
       timer = setTimeout(follow, wait);
@@ -93,7 +106,7 @@ export function useRuns(as: As): Lab {
       over = true;
       clearTimeout(timer);
     };
-  }, [as, followed, put]);
+  }, [as, followed, put, fail]);
 
   const start = async (asked: Asked) => {
     setStarting(true);
@@ -103,10 +116,10 @@ export function useRuns(as: As): Lab {
       put(run);
       setShownId(run.id);
     } catch (problem) {
-      if (problem instanceof Problem && problem.reason === "busy") await look();
-      setTrouble(
-        problem instanceof Problem && problem.reason === "busy" ? t.lab.busy : said(problem),
-      );
+      if (problem instanceof Problem && problem.reason === "busy") {
+        await look();
+        setTrouble(t.lab.busy);
+      } else fail(problem);
     } finally {
       setStarting(false);
     }

@@ -1,6 +1,6 @@
 /** A run in words. */
 
-import { milliseconds, number } from "../format";
+import { milliseconds } from "../format";
 import { t } from "../strings";
 import type { Offer, Run } from "./runs";
 
@@ -33,4 +33,4 @@ export function mannerOf(run: Run): string {
 export const wait = (ms: number): string => (ms > 0 && ms < 0.01 ? t.lab.hardly : milliseconds(ms));
 
 export const crowdOf = (run: { buyers: number; seats: number; stock: boolean }): string =>
-  t.lab.crowd(number(run.buyers), number(run.seats), run.seats, run.stock);
+  t.lab.crowd(run.buyers, run.seats, run.stock);

@@ -70,6 +70,31 @@ describe("nearestFree", () => {
     expect(nearestFree(plan, ["A-1-4", "A-1-5"])!.seats).toEqual(["A-1-2", "A-1-3"]);
   });
 
+  it("offers a neighbour of those that are kept before what is nearer to the lost one", () => {
+    const plan = makePlan(block({ section: "A", rows: 3, width: 8 }), [], {});
+    const taken = (index: number) => !plan.isFree(index);
+    sell(plan, ["A-2-3"]);
+    // A-2-2 and A-1-3 are nearer to A-2-3, but the friends sit on 4 and 5.
+    expect(nearestFree(plan, ["A-2-3"], taken, ["A-2-4", "A-2-5"])!.seats).toEqual(["A-2-6"]);
+    // Of two ends the one that is nearer.
+    sell(plan, ["A-2-1"]);
+    expect(nearestFree(plan, ["A-2-1"], taken, ["A-2-5", "A-2-6"])!.seats).toEqual(["A-2-4"]);
+    expect(nearestFree(plan, ["A-1-1", "A-1-2"], taken, ["A-1-3", "A-1-4"])).toEqual({
+      seats: ["A-1-5", "A-1-6"],
+      together: true,
+      sameTier: true,
+    });
+  });
+
+  it("goes elsewhere where those that are kept have no room beside them", () => {
+    const plan = makePlan(block({ section: "A", rows: 2, width: 6, aisles: [3] }), [], {});
+    const taken = (index: number) => !plan.isFree(index);
+    sell(plan, ["A-1-1"]);
+    // Beyond the aisle is not beside.
+    const found = nearestFree(plan, ["A-1-1"], taken, ["A-1-2", "A-1-3"])!;
+    expect(found.seats).toEqual(["A-2-1"]);
+  });
+
   it("offers nothing when there are not enough, or nothing of this house was lost", () => {
     const plan = makePlan(block({ section: "A", rows: 1, width: 3 }), [], {});
     sell(plan, ["A-1-1", "A-1-2"]);

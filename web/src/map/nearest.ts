@@ -17,16 +17,19 @@ const SIDE_BY_SIDE = 1.6;
 const OTHER_SECTION = 6;
 const STRANDED = 0.75;
 
-/** As many free seats as were lost: of the same tiers before others, side by side if possible, and
- * then the nearest. Null when there are not so many. */
+/** As many free seats as were lost: of the same tiers before others, beside those that are `kept` of
+ * the same choice, else side by side if possible, and then the nearest. Null when there are not so
+ * many. */
 export function nearestFree(
   plan: Plan,
   lost: readonly string[],
   isTaken: (index: number) => boolean = (index) => !plan.isFree(index),
+  kept: readonly string[] = [],
 ): Suggestion | null {
   const gone = lost.map((id) => plan.indexOf(id)).filter((index) => index >= 0);
   if (!gone.length) return null;
-  const without = new Set(gone);
+  const stay = kept.map((id) => plan.indexOf(id)).filter((index) => index >= 0);
+  const without = new Set([...gone, ...stay]);
   const free = (index: number) => !without.has(index) && !isTaken(index);
   const tiers = new Set(gone.map((index) => plan.tier[index]!));
   const same = (index: number) => free(index) && tiers.has(plan.tier[index]!);
@@ -34,7 +37,8 @@ export function nearestFree(
     [true, same],
     [false, free],
   ] as const) {
-    const run = gone.length > 1 ? nearestRun(plan, gone, fits) : null;
+    const beside = nearestBeside(plan, gone, stay, fits);
+    const run = beside ?? (gone.length > 1 ? nearestRun(plan, gone, fits) : null);
     const found = run ?? nearestEach(plan, gone, fits);
     if (found) {
       const seats = found.map((index) => plan.ids[index]!);
@@ -42,6 +46,56 @@ export function nearestFree(
     }
   }
   return null;
+}
+
+/** Whoever chose several wants to sit with the others: what a row of them can be lengthened by, at
+ * the end that is nearer to what was lost. */
+function nearestBeside(
+  plan: Plan,
+  gone: readonly number[],
+  stay: readonly number[],
+  fits: (index: number) => boolean,
+): number[] | null {
+  const middle = { x: mean(gone, plan.x), y: mean(gone, plan.y) };
+  const far = (index: number) => Math.hypot(plan.x[index]! - middle.x, plan.y[index]! - middle.y);
+  let best: number[] | null = null;
+  let least = Infinity;
+  for (const from of stay) {
+    const chosen: number[] = [];
+    const ours = new Set(stay);
+    while (chosen.length < gone.length) {
+      const ends = endsOf(plan, from, ours).filter(fits);
+      if (!ends.length) break;
+      const next = ends.reduce((a, b) => (far(b) < far(a) ? b : a));
+      chosen.push(next);
+      ours.add(next);
+    }
+    const cost = chosen.reduce((sum, index) => sum + far(index), 0);
+    if (chosen.length === gone.length && cost < least) {
+      least = cost;
+      best = chosen;
+    }
+  }
+  return best;
+}
+
+/** The seats next to a run of ours in its row, on either side. */
+function endsOf(plan: Plan, from: number, ours: ReadonlySet<number>): number[] {
+  const { seats } = plan.rows[plan.row[from]!]!;
+  const ends: number[] = [];
+  for (const step of [-1, 1]) {
+    let at = seats.indexOf(from);
+    for (;;) {
+      const [here, next] = [seats[at]!, seats[at + step]];
+      if (next === undefined || apart(plan, here, next) > SIDE_BY_SIDE) break;
+      if (!ours.has(next)) {
+        ends.push(next);
+        break;
+      }
+      at += step;
+    }
+  }
+  return ends;
 }
 
 function nearestRun(

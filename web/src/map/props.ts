@@ -21,6 +21,10 @@ export interface SeatViewProps {
   onPool?: (id: string) => void;
   /** Nothing can be chosen; looking around is still possible. */
   readonly?: boolean;
+  /** What to do first, where nothing can be chosen until then. */
+  first?: string | null;
+  /** Somebody tried to choose nevertheless. */
+  onLocked?: () => void;
 }
 
 export interface SeatMapProps extends SeatViewProps {
@@ -30,6 +34,8 @@ export interface SeatMapProps extends SeatViewProps {
   transport?: Transport;
   /** What is in front; null for nothing. A stage unless said otherwise. */
   stage?: string | null;
+  /** Seats to bring into sight, once for each new list. */
+  reveal?: readonly string[] | null;
 }
 
 /** How a seat is shown: its state, and what it is to whoever looks. */

@@ -32,7 +32,9 @@ export function SeatList(props: SeatViewProps) {
                 class="seat-list-pool"
                 aria-disabled={readonly || pool.available === 0}
                 onClick={() => {
-                  if (!readonly && pool.available) props.onPool?.(pool.id);
+                  if (!pool.available) return;
+                  if (readonly) props.onLocked?.();
+                  else props.onPool?.(pool.id);
                 }}
               >
                 <AreaSymbol color={plan.tiers[pool.tier]!.color} />
@@ -157,6 +159,7 @@ function Seats(props: PartProps) {
             onBlur={() => setFocused(-1)}
             onClick={() => {
               if (can) props.onToggle?.(plan.ids[seat]!, seat);
+              else if (readonly && canToggle(look)) props.onLocked?.();
             }}
           >
             <SeatSymbol look={look} color={plan.tierOf(seat).color} />

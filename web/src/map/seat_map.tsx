@@ -1,11 +1,11 @@
 /** The house on a canvas, to look around in and to pick seats from. */
 
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "../strings";
 import { flagsOf, placeOfSeat, poolInWords, seatInWords, tierAndPrice } from "./describe";
 import type { Plan } from "./layout";
 import type { Cursor } from "./painter";
-import { lookOf, marksOf, type SeatMapProps } from "./props";
+import { canToggle, type Look, lookOf, marksOf, type SeatMapProps } from "./props";
 import { MapView, type ViewScene } from "./view";
 import "../style/map.css";
 
@@ -47,6 +47,7 @@ export function SeatMap(props: SeatMapProps) {
     const made = new MapView(root.current!, canvas.current!, sceneOf(now.current), {
       onToggle: (index) => now.current.onToggle?.(now.current.plan.ids[index]!, index),
       onPool: (index) => now.current.onPool?.(now.current.plan.pools[index]!.id),
+      onLocked: () => now.current.onLocked?.(),
       onPoint: (at, x, y) => showTip(tip.current!, at, x, y, now.current),
       onFocus: (at) => {
         const words = at ? inWords(at, now.current) : "";
@@ -64,7 +65,8 @@ export function SeatMap(props: SeatMapProps) {
     return () => made.close();
   }, []);
 
-  useEffect(
+  // With the basket beside it, not a moment later: else the tip speaks of what was.
+  useLayoutEffect(
     () => view.current?.show(sceneOf(now.current)),
     [
       props.plan,
@@ -73,10 +75,15 @@ export function SeatMap(props: SeatMapProps) {
       props.lost,
       props.suggested,
       props.readonly,
+      props.first,
       props.stage,
       props.currency,
     ],
   );
+
+  useEffect(() => {
+    if (props.reveal) view.current?.bring(props.reveal);
+  }, [props.reveal]);
 
   return (
     <div
@@ -156,7 +163,13 @@ function Tool(props: { label: string; off: boolean; onClick: () => void; childre
 function inWords(at: Cursor, props: SeatMapProps): string {
   const { plan, currency } = props;
   if (at.kind === "pool") return poolInWords(plan, plan.pools[at.index]!, currency);
-  return seatInWords(plan, at.index, lookOf(plan, at.index, marksOf(props)), currency);
+  const look = lookOf(plan, at.index, marksOf(props));
+  return [seatInWords(plan, at.index, look, currency), ...firstOf(look, props)].join(". ");
+}
+
+/** What stands between whoever looks and a seat that he could have. */
+function firstOf(look: Look, { first, readonly }: SeatMapProps): string[] {
+  return first && readonly && canToggle(look) ? [first] : [];
 }
 
 function linesOf(at: At, props: SeatMapProps): string[] {
@@ -169,10 +182,12 @@ function linesOf(at: At, props: SeatMapProps): string[] {
     const { id, available, capacity, tier } = plan.pools[at.index]!;
     return [id, tierAndPrice(plan, tier, currency), t.map.free(available, capacity)];
   }
+  const look = lookOf(plan, at.index, marksOf(props));
   return [
     placeOfSeat(plan, at.index),
     tierAndPrice(plan, plan.tier[at.index]!, currency),
-    [t.map.look[lookOf(plan, at.index, marksOf(props))], ...flagsOf(plan, at.index)].join(" · "),
+    [t.map.look[look], ...flagsOf(plan, at.index)].join(" · "),
+    ...firstOf(look, props),
   ];
 }
 

@@ -6,6 +6,7 @@ import { type Gesture, Gestures } from "./gestures";
 import type { Plan } from "./layout";
 import { type Cursor, Painter, type Pointed } from "./painter";
 import { readPalette } from "./palette";
+import type { Box } from "./places";
 import { canToggle, lookOf, type Marks } from "./props";
 import { firstSeat, nextSeat, seatOfSection } from "./walking";
 
@@ -21,10 +22,14 @@ const GLIDE_STOP_PX_MS = 0.02;
 const GLIDE_MS = 280;
 const DOUBLE_TAP_MS = 320;
 const EXPLAIN_MS = 2_500;
+/** Nearer to the edge than this, a seat is not well seen. */
+const IN_SIGHT_PX = 24;
 
 export interface ViewListener {
   onToggle(index: number): void;
   onPool(index: number): void;
+  /** What could be chosen was, while nothing can. */
+  onLocked(): void;
   /** Somebody points at this; null when no longer. */
   onPoint(at: Cursor | { kind: "section"; index: number } | null, x: number, y: number): void;
   /** The keys are at this. */
@@ -375,13 +380,14 @@ export class MapView {
     const twice = now - this.lastTap < DOUBLE_TAP_MS;
     this.lastTap = now;
     if (at?.kind === "pool") {
-      if (!this.scene.readonly) this.listener.onPool(at.index);
+      this.choose(at);
       return;
     }
     const close = this.camera.scale >= (touch ? PICK_FROM_TOUCH : PICK_FROM);
     if (at && close) {
       this.focused = at;
       if (touch) this.explain(at, x, y);
+      else this.gesture({ kind: "hover", x, y });
       this.choose(at);
       this.lastTap = -Infinity;
       return;
@@ -419,9 +425,22 @@ export class MapView {
 
   private choose(at: Cursor): void {
     const { plan, marks, readonly } = this.scene;
-    if (readonly) return;
-    if (at.kind === "pool") this.listener.onPool(at.index);
-    else if (canToggle(lookOf(plan, at.index, marks))) this.listener.onToggle(at.index);
+    const can = at.kind === "pool" || canToggle(lookOf(plan, at.index, marks));
+    if (!can) return;
+    if (readonly) this.listener.onLocked();
+    else if (at.kind === "pool") this.listener.onPool(at.index);
+    else this.listener.onToggle(at.index);
+  }
+
+  /** Brings seats into sight that are out of it, no closer than one is. */
+  bring(ids: readonly string[]): void {
+    const { camera, scene } = this;
+    const { x, y } = scene.plan;
+    const seats = ids.map((id) => scene.plan.indexOf(id)).filter((index) => index >= 0);
+    const box = boxOf(seats.map((index) => [x[index]!, y[index]!]));
+    if (!box || camera.atFit) return;
+    if (seats.every((index) => camera.shows(x[index]!, y[index]!, IN_SIGHT_PX))) return;
+    this.fly(camera.framing(box, this.flight?.to.scale ?? camera.scale));
   }
 
   // Keys
@@ -517,6 +536,17 @@ export class MapView {
     const { seats } = plan.rows[plan.row[at.index]!]!;
     this.focus({ kind: "seat", index: last ? seats.at(-1)! : seats[0]! });
   }
+}
+
+function boxOf(points: readonly [number, number][]): Box | null {
+  if (!points.length) return null;
+  const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
+  return {
+    left: Math.min(...xs),
+    right: Math.max(...xs),
+    top: Math.min(...ys),
+    bottom: Math.max(...ys),
+  };
 }
 
 /** How far what both houses have is from where it was: a row in front of all moves everything. */

@@ -25,9 +25,13 @@ export interface EventsTableProps {
   events: EventView[];
   system: SystemView | null;
   changed: () => void;
+  /** Runs of the lab, and whether they are among the events. */
+  trials: number;
+  withTrials: boolean;
+  flipTrials: () => void;
 }
 
-export function EventsTable({ events, system, changed }: EventsTableProps) {
+export function EventsTable({ events, system, changed, ...props }: EventsTableProps) {
   const words = t.ops.events;
   const { acting, act } = useActing();
   const [closing, setClosing] = useState<EventView | null>(null);
@@ -98,6 +102,11 @@ export function EventsTable({ events, system, changed }: EventsTableProps) {
       {!wanted && found.length > few && (
         <Button kind="quiet" onClick={() => setAll(!all)}>
           {all ? words.fewer : words.all(found.length)}
+        </Button>
+      )}
+      {props.trials > 0 && (
+        <Button kind="quiet" onClick={props.flipTrials}>
+          {props.withTrials ? words.noTrials : words.trials(props.trials)}
         </Button>
       )}
       {closing && (

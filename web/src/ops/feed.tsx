@@ -14,11 +14,14 @@ export function JustBooked({ booked, events }: { booked: Booked[]; events: Event
   const names = new Map(events.map((event) => [event.id, event.name]));
   const [first] = useState(() => new Set(booked.map((booking) => booking.key)));
   return (
-    <section class="card ops-feed" aria-labelledby="ops-feed">
+    <section
+      class={booked.length ? "card ops-feed" : "card ops-feed none"}
+      aria-labelledby="ops-feed"
+    >
       <h2 id="ops-feed">{words.title}</h2>
       <Announcer booked={booked} />
       {booked.length === 0 && <p class="soft">{words.none}</p>}
-      <ol>
+      <ol hidden={booked.length === 0}>
         {booked.map((booking) => {
           const { named, more } = unitsOf(booking);
           return (

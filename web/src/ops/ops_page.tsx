@@ -2,12 +2,11 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { callForText, Problem } from "../api/http";
-import { keepAdminKey } from "../api/storage";
 import type { EventView } from "../api/types";
 import type { PageProps } from "../app";
 import { time } from "../format";
 import { t } from "../strings";
-import { NeedsAdminKey } from "../ui/admin_key";
+import { type Forget, NeedsAdminKey } from "../ui/admin_key";
 import { Button } from "../ui/button";
 import { toast } from "../ui/toast";
 import { type Feed, heard, noFeed, toAsk } from "./bookings";
@@ -29,26 +28,17 @@ import { sampleOf } from "./metrics";
 import { OrdersPanel } from "./orders_panel";
 import { usePoller } from "./poller";
 import { Tiles } from "./tiles";
+import { counting } from "./trials";
 import "../style/ops.css";
 
 const METRICS_MS = 1_000;
 const OVERVIEW_MS = 2_000;
 
 export default function OpsPage(_: PageProps) {
-  // A key that was revoked meanwhile is forgotten, and the page asks for another.
-  const [keys, setKeys] = useState(0);
-  const forget = () => {
-    keepAdminKey(null);
-    setKeys((before) => before + 1);
-  };
-  return (
-    <NeedsAdminKey key={keys}>
-      <Operations forget={forget} />
-    </NeedsAdminKey>
-  );
+  return <NeedsAdminKey>{(forget) => <Operations forget={forget} />}</NeedsAdminKey>;
 }
 
-function Operations({ forget }: { forget: () => void }) {
+function Operations({ forget }: { forget: Forget }) {
   const [paused, setPaused] = useState(false);
   const [history, setHistory] = useState<History>(noHistory);
   const [events, setEvents] = useState<EventView[] | null>(null);
@@ -56,14 +46,17 @@ function Operations({ forget }: { forget: () => void }) {
   const [orders, setOrders] = useState<TroubledOrder[] | null>(null);
   const [feed, setFeed] = useState<Feed | null>(null);
   const known = useRef<Feed>(noFeed);
+  const [withTrials, setWithTrials] = useState(false);
+  const asked = useRef(withTrials);
+  asked.current = withTrials;
 
   const guarded = async (work: () => Promise<void>) => {
     try {
       await work();
     } catch (trouble) {
       if (trouble instanceof Problem && (trouble.status === 401 || trouble.status === 403)) {
-        toast(t.adminKey.wrong, "bad");
-        forget();
+        // It was revoked, or the service was started anew: the page asks for another, and says why.
+        forget(true);
       }
       throw trouble;
     }
@@ -98,7 +91,7 @@ function Operations({ forget }: { forget: () => void }) {
         await attempt(async () => {
           const found = await readEvents(signal);
           setEvents(found);
-          for (const event of toAsk(known.current, found)) {
+          for (const event of toAsk(known.current, counting(found, asked.current).shown)) {
             await attempt(async () => {
               known.current = heard(known.current, event, await readStats(event.id, signal));
             });
@@ -111,6 +104,15 @@ function Operations({ forget }: { forget: () => void }) {
     paused,
   );
 
+  const { shown, trials } = counting(events ?? [], withTrials);
+  const flipTrials = () => {
+    // What was left out may be among the latest, and what goes has taken the place of others.
+    known.current = noFeed;
+    setFeed(null);
+    setWithTrials(!withTrials);
+    overview.now();
+  };
+
   return (
     <div class="page ops">
       <div class="ops-top">
@@ -121,18 +123,27 @@ function Operations({ forget }: { forget: () => void }) {
         <Status paused={paused} standings={[metrics, overview]} />
         <div class="row">
           <Button onClick={() => setPaused(!paused)}>{paused ? t.ops.goOn : t.ops.pause}</Button>
-          <Button kind="quiet" onClick={forget}>
+          <Button kind="quiet" onClick={() => forget()}>
             {t.adminKey.forget}
           </Button>
         </div>
       </div>
       <Trouble standings={[metrics, overview]} />
-      <Tiles events={events} history={history} needing={orders?.length ?? null} />
+      <Tiles events={events && shown} history={history} needing={orders?.length ?? null} />
       <Charts points={history.points} />
-      {events && <EventsTable events={events} system={system} changed={overview.now} />}
+      {events && (
+        <EventsTable
+          events={shown}
+          system={system}
+          changed={overview.now}
+          trials={trials}
+          withTrials={withTrials}
+          flipTrials={flipTrials}
+        />
+      )}
       <div class="ops-pair">
-        {feed && <JustBooked booked={feed.booked} events={events ?? []} />}
-        {system && <GatePanel system={system} events={events ?? []} changed={overview.now} />}
+        {feed && <JustBooked booked={feed.booked} events={shown} />}
+        {system && <GatePanel system={system} events={shown} changed={overview.now} />}
       </div>
       {orders && <OrdersPanel orders={orders} changed={overview.now} />}
       {system && <Facts system={system} sample={history.last} />}

@@ -8,12 +8,15 @@ import { t } from "../strings";
 import { Button } from "./button";
 import { TextField } from "./field";
 
-export function NeedsAdminKey({ children }: { children: ComponentChildren }) {
+/** Lets go of the key; `refused` when the service no longer takes it, which is said. */
+export type Forget = (refused?: boolean) => void;
+
+export function NeedsAdminKey({ children }: { children: (forget: Forget) => ComponentChildren }) {
   const [state, setState] = useState<"asking" | "trying" | "in">(adminKey() ? "trying" : "asking");
   const [typed, setTyped] = useState("");
   const [fault, setFault] = useState<string | null>(null);
 
-  const attempt = async () => {
+  const attempt = async (wrong: string) => {
     try {
       await call("GET", "/v1/system", { as: "admin" });
       setState("in");
@@ -21,15 +24,22 @@ export function NeedsAdminKey({ children }: { children: ComponentChildren }) {
       const problem = trouble as Problem;
       const refused = problem.status === 401 || problem.status === 403;
       if (refused) keepAdminKey(null);
-      setFault(refused ? t.adminKey.wrong : problem.detail);
+      setFault(refused ? wrong : problem.detail);
       setState("asking");
     }
   };
   useEffect(() => {
-    if (adminKey()) void attempt();
+    if (adminKey()) void attempt(t.adminKey.kept);
   }, []);
 
-  if (state === "in") return <>{children}</>;
+  const forget: Forget = (refused = false) => {
+    keepAdminKey(null);
+    setTyped("");
+    setFault(refused ? t.adminKey.noLonger : null);
+    setState("asking");
+  };
+
+  if (state === "in") return <>{children(forget)}</>;
   if (state === "trying") return <p class="loading">{t.common.loading}</p>;
   return (
     <section class="page narrow">
@@ -39,9 +49,12 @@ export function NeedsAdminKey({ children }: { children: ComponentChildren }) {
           event.preventDefault();
           // Nothing typed is another try of the key that is there and could not be asked about.
           const key = typed.trim();
-          if (!key && !adminKey()) return;
+          if (!key && !adminKey()) {
+            setFault(t.adminKey.empty);
+            return;
+          }
           if (key) keepAdminKey(key);
-          void attempt();
+          void attempt(t.adminKey.wrong);
         }}
       >
         <h1>{t.adminKey.title}</h1>

@@ -19,6 +19,8 @@ export function Button({ kind = "plain", type = "button", ...props }: ButtonProp
       class={`button ${kind}`}
       disabled={props.disabled ?? false}
       aria-busy={props.busy ?? false}
+      // Not `disabled`: whoever pressed it with a key stays on it.
+      aria-disabled={props.busy || undefined}
       aria-label={props.label}
       data-testid={props.testid}
       onClick={() => {

@@ -48,6 +48,10 @@ const moment = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
 const CORNER_PX = 22;
 
+/** From one time to the next, in seconds. uPlot's own go from one minute to five at once, which on a
+ * phone leaves one time on the axis. */
+const TIME_STEPS = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800];
+
 /** Values between two gaps: a line of one point would not be seen. */
 function alone(values: ArrayLike<number | null | undefined>): number[] {
   const found: number[] = [];
@@ -193,7 +197,7 @@ function make(
         y: { range: (_, __, max) => [0, Math.max(1.12 * (max ?? 0), least)] },
       },
       axes: [
-        { ...axis, size: 28, space: 64, ...(time ? { values: times } : {}) },
+        { ...axis, size: 28, space: 64, ...(time ? { values: times, incrs: TIME_STEPS } : {}) },
         {
           ...axis,
           size: 52,

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
+import { coded } from "./coded";
 
 interface Labelled {
   label: string;
@@ -14,7 +15,7 @@ function Frame(props: Labelled & { id: string; children: ComponentChildren }) {
       {props.children}
       {props.hint && (
         <p class="hint" id={`${props.id}-hint`}>
-          {props.hint}
+          {coded(props.hint)}
         </p>
       )}
       {props.fault && (

@@ -1,5 +1,5 @@
-/** Short words about what just happened, seen and heard. They leave by themselves; nothing that
- * must be acted on is said only here. */
+/** Short words about what just happened, seen and heard. Good news leaves by itself, bad
+ * news stays until it is closed; nothing that must be acted on is said only here. */
 
 import { useEffect, useState } from "preact/hooks";
 import { t } from "../strings";
@@ -25,8 +25,10 @@ export function Toasts() {
   const drop = (id: number) => setShown((before) => before.filter((said) => said.id !== id));
   useEffect(() => {
     told = (said) => {
-      setShown((before) => [...before.slice(-2), said]);
-      setTimeout(() => drop(said.id), STAY_MS);
+      // Said once more, not twice.
+      const others = (before: Said[]) => before.filter(({ text }) => text !== said.text);
+      setShown((before) => [...others(before).slice(-2), said]);
+      if (said.kind !== "bad") setTimeout(() => drop(said.id), STAY_MS);
     };
     return () => {
       told = null;

@@ -19,11 +19,14 @@ export interface Ring {
   /** From the corners of the field to the first row. */
   radius: number;
   tier: (stand: Stand) => string;
+  /** As good as which row of the best stand its first row is. */
   rank: (stand: Stand) => number;
 }
 
 /** Between two sections, in seats. */
 const GAP = 2;
+/** One row further back is as bad as so many seats further from the middle. */
+const ROW_RANK = 2;
 
 const lengthOf = (side: Field["long"]): number => side.sections * (side.seats + GAP);
 
@@ -44,8 +47,9 @@ export function ring(field: Field, it: Ring): { grids: Grid[]; arcs: Arc[] } {
     return {
       id: `${number}`,
       tier: it.tier(stand),
-      rank: `${it.rank(stand)}`,
-      rankStep: "1",
+      rank: `${it.rank(stand) * ROW_RANK}`,
+      rankStep: `${ROW_RANK}`,
+      rankSide: "1",
       rows: `${it.rows}`,
     };
   };

@@ -34,6 +34,22 @@ function closest(seats: { x: number; y: number }[]): number {
   return least;
 }
 
+group.each(["arena", "stadium"] as const)("the best seats of the %s", (name) => {
+  const { seats } = houseOf(HOUSES[name]());
+  it.each(["101", "106", "304"])("are in the middle of the front of section %s", (section) => {
+    const inside = seats.filter((seat) => seat.section === section);
+    const front = inside.filter((seat) => seat.row === "1");
+    const best = Math.min(...inside.map((seat) => seat.rank!));
+    const middle = (front.length + 1) / 2;
+    expect(inside.filter((seat) => seat.rank === best).map((seat) => seat.number)).toEqual([
+      ...new Set([Math.floor(middle), Math.ceil(middle)]),
+    ]);
+    expect(front[0]!.rank).toBe(best + Math.floor((front.length - 1) / 2));
+    expect(front.at(-1)!.rank).toBe(front[0]!.rank);
+    expect(inside.find((seat) => seat.row === "2")!.rank).toBeGreaterThan(front[0]!.rank!);
+  });
+});
+
 group.each(HOUSE_NAMES)("the sample house %s", (name) => {
   const draft = HOUSES[name]();
   const house = houseOf(draft);

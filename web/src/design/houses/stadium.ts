@@ -58,6 +58,7 @@ export function stadium(): Draft {
       x: `${-(left + 1) / 2}`,
       y: `${half + RADIUS - 4}`,
       rank: "0",
+      rankSide: "1",
       accessibleRows: "1",
       companions: true,
     }),
