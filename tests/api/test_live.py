@@ -545,7 +545,7 @@ async def test_a_client_that_was_too_slow_is_told_so_and_goes_on_from_its_number
 async def test_a_crowd_too_large_for_its_snapshots_is_asked_to_get_the_map_first(
     inside, monkeypatch
 ):
-    monkeypatch.setattr(live, "KEPT_BYTES_MAX", 0)
+    monkeypatch.setattr(live, "KEPT_BYTES_MAX", 300)
     found = await closed_with(inside.client, f"/v1/events/{E1}/live", **HEADERS)
     assert found == (1013, "overloaded")
     page = Page()

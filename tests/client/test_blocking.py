@@ -39,7 +39,7 @@ def test_every_asynchronous_method_has_its_blocking_twin(name):
 
 def test_there_are_no_other_methods():
     assert methods(blocking.Client).keys() == methods(package.Client).keys()
-    assert len(methods(package.Client)) == 21
+    assert len(methods(package.Client)) == 22
 
 
 def test_a_sale_from_beginning_to_end(client, event):
