@@ -1,10 +1,7 @@
-"""What of a request is still to come, read within its time and its length.
-
-Falcon waits for the first of it before it looks at the head, for as long as the sender likes: it is
-told at once that there may be more, so that only who wants a body waits for it.
-"""
+"""What of a request is still to come, read within its time and its length."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.tasks import end_task
@@ -13,9 +10,7 @@ LOOK_SECONDS = 0.25
 """How often those who are late are looked for. A timer for each request would cost more than
 reading most bodies does."""
 
-ARRIVING = "holdfast.arriving"
-"""Where it is in the scope of a request."""
-MORE = {"type": "http.request", "body": b"", "more_body": True}
+Receive = Callable[[], Awaitable[Any]]  # events of ASGI
 
 
 class TooLong(Exception):
@@ -26,44 +21,29 @@ class CutShort(Exception):
     """It ended before its end."""
 
 
-class Arriving:
-    """Takes the place of ASGI's `receive`."""
-
-    __slots__ = ("_begun", "_receive")
-
-    def __init__(self, receive: Any) -> None:  # ASGI's
-        self._receive = receive
-        self._begun = False
-
-    async def __call__(self) -> Any:  # an event of ASGI
-        if not self._begun:
-            self._begun = True
-            return MORE
-        return await self._receive()
-
-    async def body(self, most: int, length: int = -1) -> bytes:
-        """All of it; raises where it is longer than `most`, or the sender went away. `length` is
-        what it was said to be, if it was: what is whole need not be asked for its end."""
-        event = await self._receive()
+async def read(receive: Receive, most: int, length: int = -1) -> bytes:
+    """All of a body; raises where it is longer than `most`, or the sender went away. `length` is
+    what it was said to be, if it was: what is whole need not be asked for its end."""
+    event = await receive()
+    if event["type"] != "http.request":
+        raise CutShort
+    body: bytes = event.get("body") or b""
+    if len(body) == length or not event.get("more_body"):
+        if len(body) > most:
+            raise TooLong
+        return body
+    parts, got = [body], len(body)
+    while event.get("more_body"):
+        if got > most:
+            raise TooLong
+        event = await receive()
         if event["type"] != "http.request":
             raise CutShort
-        body: bytes = event.get("body") or b""
-        if len(body) == length or not event.get("more_body"):
-            if len(body) > most:
-                raise TooLong
-            return body
-        parts, read = [body], len(body)
-        while event.get("more_body"):
-            if read > most:
-                raise TooLong
-            event = await self._receive()
-            if event["type"] != "http.request":
-                raise CutShort
-            parts.append(event.get("body") or b"")
-            read += len(parts[-1])
-        if read > most:
-            raise TooLong
-        return b"".join(parts)
+        parts.append(event.get("body") or b"")
+        got += len(parts[-1])
+    if got > most:
+        raise TooLong
+    return b"".join(parts)
 
 
 class Patience:
@@ -82,13 +62,13 @@ class Patience:
     async def stop(self) -> None:
         await end_task(self._task)
 
-    async def read(self, arriving: Arriving, most: int, length: int = -1) -> bytes:
+    async def read(self, receive: Receive, most: int, length: int = -1) -> bytes:
         """The body; TimeoutError when it does not come."""
         task = asyncio.current_task(self._loop)
         assert task is not None
         self.waiting[task] = self._loop.time() + self._seconds
         try:
-            return await arriving.body(most, length)
+            return await read(receive, most, length)
         except asyncio.CancelledError:
             if task in self.waiting:
                 raise
