@@ -13,6 +13,10 @@ NOTHING = "\x1e"
 
 
 def literal(values: Sequence[Any]) -> str:  # texts, or numbers, or flags; any of them may be None
+    if len(values) > 1 and values.count(values[0]) == len(values):
+        # Half of the columns of a batch: its event, its time, the state of what is new.
+        one = literal(values[:1])[1:-1]
+        return "{" + f"{one}," * (len(values) - 1) + one + "}"
     if not isinstance(next((value for value in values if value is not None), None), str):
         text = repr([*values])
         if "<" in text:  # a number that has a name: <Size.TWO: 2>
