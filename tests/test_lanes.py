@@ -44,6 +44,12 @@ def no_waiting(monkeypatch):
     monkeypatch.setattr(lanes, "RETRY_FIRST_SECONDS", 0)
 
 
+@pytest.fixture(autouse=True)
+def warm(monkeypatch):
+    """As if batches had just run; the tests of cold lanes say so."""
+    monkeypatch.setattr(lanes, "COLD_SECONDS", float("inf"))
+
+
 class Desk:
     """A store whose commits take as long as the test says. An answer tells its command's id."""
 
@@ -612,3 +618,46 @@ def without_ids(outcome: Any) -> Any:
         return outcome
     state = {name: getattr(thing, name) for name in thing.__struct_fields__}
     return type(outcome), {k: v for k, v in state.items() if k not in ("id", "order", "hold")}
+
+
+async def crowd_on(desk: Desk, many: int, known: lanes.Known) -> list[Answer]:
+    """All of them at one moment, at a lane that has not been used for a while."""
+    desk.open.set()
+    lane = Lanes(lambda commands, committed: desk.apply(commands, committed), known, one_lane=False)
+    return await asyncio.gather(*[lane.submit(command(id)) for id in range(many)])
+
+
+@pytest.mark.parametrize("cold_seconds", [1.0, float("inf")], ids=["cold", "warm"])
+async def test_the_first_of_a_crowd_are_asked_for_the_rest(desk, monkeypatch, cold_seconds):
+    """Those behind are told what the first were told. The control, a lane without that first look,
+    has the whole crowd decided."""
+    monkeypatch.setattr(lanes, "COLD_SECONDS", cold_seconds)
+    no = Answer(Refused(Reason.SOLD_OUT))
+    answers = await crowd_on(desk, 500, lambda _: no if desk.batches else None)
+    decided = sum(map(len, desk.batches))
+    assert decided == (lanes.MANY_COMMANDS if cold_seconds == 1.0 else 500)
+    assert answers.count(no) == 500 - decided
+
+
+async def test_who_wants_something_else_than_the_first_of_a_crowd_is_decided_next(
+    desk, monkeypatch
+):
+    monkeypatch.setattr(lanes, "COLD_SECONDS", 1.0)
+    answers = await crowd_on(desk, 500, lanes.nobody_knows)
+    assert answers == [answer(str(id)) for id in range(500)]
+    assert [len(batch) for batch in desk.batches] == [64, 436]
+
+
+async def test_a_few_after_a_while_are_one_batch_and_the_next_need_not_wait_for_their_answers(
+    desk, monkeypatch
+):
+    monkeypatch.setattr(lanes, "COLD_SECONDS", 1.0)
+    desk.committed_first = True
+    lane = queue(desk)
+    few = [lane.submit(command(id)) for id in range(10)]
+    await desk.busy()
+    few.append(lane.submit(command(10)))
+    await desk.busy()
+    assert [len(batch) for batch in desk.batches] == [10, 1]
+    desk.open.set()
+    await asyncio.gather(*few)

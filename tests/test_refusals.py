@@ -13,7 +13,7 @@ from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
 from holdfast.domain.gating import Op, Verdict
 from holdfast.domain.model import Ask
-from holdfast.domain.outcomes import Answer
+from holdfast.domain.outcomes import Answer, Holder
 from holdfast.gates.memory import MemoryGate
 from holdfast.ports import Committed, nothing
 from holdfast.refusals import FRESH_MS, IDLE_MS, Refusals
@@ -98,16 +98,16 @@ async def ask(shop: Holdfast, buyer: str = "bob", seats: Sequence[str] = SEAT, *
 
 
 async def lose(shop: Holdfast, clock: Clock, seats: Sequence[str] = SEAT) -> None:
-    """Bob asks for what another has, until it is remembered. The first refusal makes the event
-    watched, the first look shows where its log stands, the second refusal is then kept."""
+    """Bob asks for what another has, until it is remembered: the authority's no at once, a gate's
+    after a look at the log has shown where it stands."""
     before = refused(shop)
-    for _ in range(2):
+    for _ in range(3):
         assert (await ask(shop, "bob", seats)).reason is Reason.TAKEN
+        if refused(shop) > before:
+            return
         await look(shop)
         clock.advance(1)
-    assert refused(shop) == before
-    assert (await ask(shop, "bob", seats)).reason is Reason.TAKEN
-    assert refused(shop) == before + 1, "it is remembered"
+    raise AssertionError("it is not remembered")
 
 
 async def passes(shop: Holdfast, *args: Any, **kwargs: Any) -> Any:
@@ -231,11 +231,9 @@ async def test_the_callers_own_id_goes_through_for_it_may_be_a_repetition(shop, 
 async def lose_pool(shop: Holdfast, clock: Clock) -> None:
     """As `lose`, of the pool."""
     before = refused(shop)
-    for _ in range(2):
-        assert (await ask_pool(shop)).reason is Reason.SOLD_OUT
-        await look(shop)
-        clock.advance(1)
+    assert (await ask_pool(shop)).reason is Reason.SOLD_OUT
     assert refused(shop) == before
+    clock.advance(1)
     assert (await ask_pool(shop)).reason is Reason.SOLD_OUT
     assert refused(shop) == before + 1, "it is remembered"
 
@@ -745,10 +743,67 @@ async def test_the_log_is_read_by_itself(store, clock):
         cache = shop.refusals
         assert cache is not None
         assert await reason(ask(shop)) is Reason.TAKEN
+        await shop.release_hold((await shop.store.log(E1, 0, 9))[-1].data["hold"])
         watched = cache._events[E1]
-        while watched.cursor is None:
+        head = (await shop.store.heads())[E1]
+        while watched.cursor != head:
             await store.wake(0.001)
-        clock.advance(1)
-        await ask(shop)
-        await ask(shop)
-        assert cache.refused == 1
+
+
+def lost(seat: str, as_of: int | None, left_ms: int = 60_000) -> Answer:
+    """The authority's no."""
+    holders = (Holder(seat, "ann", left_ms),)
+    return Answer(Refused(Reason.TAKEN, seats=(seat,)), holders=holders, as_of=as_of)
+
+
+def knows(cache: Refusals, seat: str) -> bool:
+    return cache.refuse(E1, "bob", Ask(seats=(seat,))) is not None
+
+
+async def test_the_first_refusal_is_given_again(shop, store, clock):
+    await held(shop, seats=SEAT)
+    clock.advance(1)
+    store.calls = 0
+    for n in range(100):
+        assert (await ask(shop, f"buyer {n}")).reason is Reason.TAKEN
+    assert store.calls == 1
+
+
+async def test_the_log_is_followed_from_where_the_first_refusal_found_it(cache, diary, clock):
+    diary.add("hold.released", "B")
+    cache.learn(E1, lost("A", 1), clock())
+    cache.learn(E1, lost("B", 1), clock())
+    assert knows(cache, "A")
+    assert knows(cache, "B"), "what was released before it was refused says nothing"
+    diary.add("hold.released", "A")
+    await cache.read()
+    assert [seat for seat in "AB" if knows(cache, seat)] == ["B"]
+
+
+async def test_what_was_refused_before_the_log_is_followed_is_not_kept(cache, diary, clock):
+    """Seat A was released under number 11, which nobody reads any more."""
+    cache.learn(E1, lost("B", 12), clock())
+    cache.learn(E1, lost("A", 10), clock())
+    assert [seat for seat in "AB" if knows(cache, seat)] == ["B"]
+
+
+@pytest.mark.parametrize("opens", ["opened", "forget"])
+async def test_what_was_refused_before_this_process_opened_anything_is_not_kept(
+    cache, clock, opens
+):
+    asked = clock()
+    clock.advance(1)
+    cache.opened(E1, ["A"]) if opens == "opened" else cache.forget(E1)
+    cache.learn(E1, lost("A", 1), asked)
+    assert not knows(cache, "A")
+    clock.advance(1)
+    cache.learn(E1, lost("A", 2), clock())
+    assert knows(cache, "A")
+
+
+async def test_the_first_refusal_counts_for_a_second_if_the_log_is_not_read(cache, clock):
+    cache.learn(E1, lost("A", 1), clock())
+    clock.advance(FRESH_MS)
+    assert knows(cache, "A")
+    clock.advance(1)
+    assert not knows(cache, "A")

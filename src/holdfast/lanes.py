@@ -31,6 +31,9 @@ BATCHES_ABREAST = 2
 MANY_COMMANDS = 64
 """So many need not wait for the batch before them: there is work for two. Measured over HTTP, with
 200 connections: 9 % more holds than if only full batches went ahead, p99 50 ms instead of 77."""
+COLD_SECONDS = 1.0
+"""After so long without a batch, the first is one of a few. If a crowd has come, most of it wants
+the same: what the authority says to the first is the answer to nearly all who wait behind them."""
 BATCHES_MAX = 4
 """Of one lane, with those that are committed and wait for the disk."""
 LANE_COMMANDS_MAX = 20_000
@@ -87,6 +90,8 @@ class Lane:
         self._queue: deque[Waiting] = deque()
         self._solo_waiting = 0
         self._solo_running = False
+        self._cold = False
+        """Whether a batch is about to be formed that is the first after a while."""
         self._running = 0
         """Batches that have not committed yet."""
         self.batches: set[asyncio.Task[None]] = set()
@@ -117,10 +122,13 @@ class Lane:
         if not self._queue or len(self.batches) >= BATCHES_MAX:
             return
         many = len(self._queue) >= self._many and self._running < self._abreast
-        if self._running and (not many or self._solo_waiting or self._solo_running):
+        alone = self._solo_waiting or self._solo_running or self._cold
+        if self._running and (not many or alone):
             return
+        now = self._loop.time()
+        self._cold = not self.batches and now - self._moved > COLD_SECONDS
         self._running += 1
-        self._moved = self._loop.time()
+        self._moved = now
         task = self._loop.create_task(self._run())
         self.batches.add(task)
         task.add_done_callback(self._ended)
@@ -131,8 +139,11 @@ class Lane:
         self._begin()
 
     async def _run(self) -> None:
-        batch = self._next_batch()
-        solo = self._solo_running = any(_solo(command) for command, _ in batch)
+        first = self._cold and len(self._queue) > self._many
+        self._cold = False
+        batch = self._next_batch(self._many if first else self._batch_max)
+        # What the first of a crowd were told has to be known before the next batch is formed.
+        solo = self._solo_running = first or any(_solo(command) for command, _ in batch)
         running = True
         loop = self._loop
 
@@ -155,10 +166,10 @@ class Lane:
         finally:
             committed()
 
-    def _next_batch(self) -> list[Waiting]:
+    def _next_batch(self, most: int) -> list[Waiting]:
         batch: list[Waiting] = []
         queue = self._queue
-        while queue and len(batch) < self._batch_max:
+        while queue and len(batch) < most:
             solo = self._solo_waiting > 0 and _solo(queue[0][0])
             alone = solo and isinstance(queue[0][0], ALONE)
             if (alone and batch) or (solo and self._running > 1):

@@ -3,7 +3,8 @@ sold out.
 
 An entry is only a memory of what the authority or the gate said, so it ends with the deadline that
 it was told, and it counts only while the log was read within the last second: whatever opens a seat
-is on the log. It names the holder: his own asks always go through.
+is on the log. The log is followed from where the first refusal found it, so already that is given
+again. An entry names the holder: his own asks always go through.
 
 It is asked twice: at the door, and when the turn of a command comes. So a crowd that is waiting
 already when the last seat goes is sent home as fast as one that comes later.
@@ -53,6 +54,8 @@ class Watched(msgspec.Struct):
     """None until it is known where the log stood: before that, nothing is remembered."""
     read_ms: Millis = 0
     used_ms: Millis = 0
+    first: int = 0
+    """Where it began: what was refused earlier than that may have been opened unseen."""
 
 
 class Refusals:
@@ -67,6 +70,8 @@ class Refusals:
         self._clock = clock
         self._events: dict[str, Watched] = {}
         self._entries = 0
+        self._opened_ms: Millis = 0
+        """When this process last opened anything itself."""
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self.refused = 0
@@ -97,31 +102,39 @@ class Refusals:
         """Remembers whom the authority named, if the log was followed when it was asked."""
         if answer.holders:
             entries = ((h.seat, h.buyer, h.until_ms - answer.now_ms) for h in answer.holders)
-            self.remember(event, entries, asked_ms)
+            self.remember(event, entries, asked_ms, answer.as_of)
         elif answer.sold_out is not None:
-            watched = self._watched(event, asked_ms)
+            watched = self._watched(event, asked_ms, answer.as_of)
             if watched is not None and self._entries < ENTRIES_MAX:
                 self._entries += answer.sold_out not in watched.pools
                 watched.pools.add(answer.sold_out)
 
-    def _watched(self, event: str, asked_ms: Millis) -> Watched | None:
+    def _watched(self, event: str, asked_ms: Millis, as_of: int | None) -> Watched | None:
         """The event, if what was asked at that moment may be remembered. One that nobody was
-        refused at yet is followed from now on."""
+        refused at yet is followed from now on, or from there."""
         now = self._clock()
         watched = self._events.get(event)
         if watched is None:
-            if len(self._events) < EVENTS_MAX:
-                self._events[event] = Watched(since_ms=now, used_ms=now)
-                self._wanted.set()
-            return None
+            if len(self._events) >= EVENTS_MAX:
+                return None
+            watched = self._events[event] = Watched(since_ms=now)
+            self._wanted.set()
+            if as_of is not None:
+                watched.cursor = watched.first = as_of
+                watched.since_ms, watched.read_ms = self._opened_ms, asked_ms
         watched.used_ms = now
-        return None if watched.cursor is None or asked_ms <= watched.since_ms else watched
+        early = asked_ms <= watched.since_ms or (as_of is not None and as_of < watched.first)
+        return None if watched.cursor is None or early else watched
 
     def remember(
-        self, event: str, taken: Iterable[tuple[str, str | None, Millis]], asked_ms: Millis
+        self,
+        event: str,
+        taken: Iterable[tuple[str, str | None, Millis]],
+        asked_ms: Millis,
+        as_of: int | None = None,
     ) -> None:
         """Each a seat, its holder, and how long he still has it."""
-        watched = self._watched(event, asked_ms)
+        watched = self._watched(event, asked_ms, as_of)
         if watched is None:
             return
         for seat, buyer, left_ms in taken:
@@ -135,6 +148,7 @@ class Refusals:
     def opened(self, event: str, seats: Iterable[str]) -> None:
         """These are free again, and maybe some of any pool: this process did it itself, or read of
         it."""
+        self._opened_ms = self._clock()
         if watched := self._events.get(event):
             # An answer that is on its way already may be of before.
             watched.since_ms = self._clock()
@@ -145,6 +159,7 @@ class Refusals:
 
     def forget(self, event: str) -> None:
         """What this process has changed itself it need not read first."""
+        self._opened_ms = self._clock()
         if watched := self._events.get(event):
             self._entries -= len(watched.seats) + len(watched.pools)
             watched.seats.clear()

@@ -4,8 +4,10 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast import Refused
+from holdfast import Reason, Refused
+from holdfast.domain.model import Ask
 from tests.contract.helpers import (
     E1,
     FLOOR,
@@ -213,3 +215,17 @@ async def test_names_come_through_the_log_as_they_were_given(shop):
     created, placed = await log(shop)
     assert created.data["name"] == "Première — “Ötzi”"
     assert placed.data["buyer"] == buyer
+
+
+@pytest.mark.policies("authority")
+@pytest.mark.parametrize("more", [{}, {"digest": "mine"}], ids=["plain", "repeatable"])
+async def test_a_refusal_says_how_far_the_log_was(shop, more):
+    """The refusal cache follows the log from there: what opens the seat has a higher number."""
+    await on_sale(shop)
+    await held(shop, "ann", seats=["A-1-1"])
+    for seat in ("A-1-2", "A-1-3"):
+        await held(shop, "cid", seats=[seat])
+        head = (await shop.store.heads())[E1]
+        command = shop.clerk.place_hold(E1, "bob", Ask(seats=("A-1-1",)))
+        (answer,) = await shop.store.apply([replace(command, **more)])
+        assert (answer.outcome.reason, answer.as_of) == (Reason.TAKEN, head)

@@ -131,6 +131,7 @@ def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Seq
         decided_ms=now,
         holders=_holders(shelf, outcome),
         sold_out=_sold_out(shelf, outcome),
+        as_of=shelf.as_of,
     )
 
 

@@ -124,6 +124,8 @@ class Shelf:
         self.skipped: dict[str, Millis] = {}
         self.surprises: set[str] = set()
         """Seats that a hint offered and that were taken already."""
+        self.as_of: int | None = None
+        """How far the log was before anything was read, where the store says so."""
         self.event_was = event
         self.plans: list[SeatPlan] = []
         self.seats: Rows[Seat] = Rows()

@@ -232,6 +232,7 @@ class MemoryStore:
         # One thread and no await between load and write: nobody can come in between.
         now = self._clock()
         shelf = Shelf(commands[0].event, rows.event, rows.house, rows.totals)
+        shelf.as_of = rows.seq
         try:
             answers = drive(run(shelf, commands), lambda want: rows.fetch(want, now))
         except BaseException:

@@ -160,9 +160,10 @@ class MysqlStore:
         self._houses.keep(event, await asyncio.to_thread(build, event, rows))
 
     async def _apply(self, db: Connection, event: str, commands: Sequence[Command]) -> list[Answer]:
-        config, totals = await self._config(db, event)
+        config, seq, totals = await self._config(db, event)
         reader = Reader(db, event, self._scouts)
         shelf = Shelf(event, config, self._houses.peek(event), totals, hinted=True)
+        shelf.as_of = seq
         now: Millis = 0
 
         async def fetch(want: Fetch) -> Sequence[Any]:
@@ -242,18 +243,19 @@ class MysqlStore:
     async def _now(self, db: Connection) -> Millis:
         return self._clock() if self._clock else await server_clock(db)
 
-    async def _config(self, db: Connection, event: str) -> tuple[Event | None, Totals]:
+    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, Totals]:
+        """As it stands, how far the log is, and what the event has."""
         row = await db.one(SQL["counters"], (event,))
         if row is None:
-            return None, Totals()
-        version, _, *totals = row
+            return None, 0, Totals()
+        version, seq, *totals = row
         config = self._configs.get(event)
         if config is None or config.version != version:
             found = await db.one(SQL["config"], (event,))
             if found is None:
-                return None, Totals()
+                return None, 0, Totals()
             config = self._configs[event] = read_config(found[0])
-        return config, Totals(*totals)
+        return config, seq, Totals(*totals)
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[Connection]:

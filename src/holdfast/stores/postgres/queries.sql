@@ -12,13 +12,14 @@ FROM holdfast.counters WHERE event = $1;
 
 -- name: look
 -- Seats as they are, locked by nobody, and after them a row of another kind, to save a round trip:
--- the event's version, which server it is, and the time. Without it there is no such event.
+-- the event's version, which server it is, how far the log is, and the time. Without it there is no
+-- such event.
 SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
     FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id LIMIT 1
 ) found
 UNION ALL
-SELECT version::text, pg_postmaster_start_time()::text, NULL, NULL,
+SELECT version::text, pg_postmaster_start_time()::text, NULL, seq::text,
        (extract(epoch FROM clock_timestamp()) * 1000)::bigint, NULL, false
 FROM holdfast.counters WHERE event = $1;
 

@@ -15,6 +15,7 @@ from typing import Any
 from holdfast.domain.batch import Fetch, What
 from holdfast.domain.commands import Command, OpenOrder, PlaceHold, SettleOrder, StepOrder
 from holdfast.domain.model import Event, Hold, HoldState, Millis
+from holdfast.domain.shelf import Shelf
 from holdfast.stores import Clock
 from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
@@ -58,12 +59,14 @@ class Look:
         self,
         db: Connection,
         event: Event,
+        shelf: Shelf,
         commands: Sequence[Command],
         started: object,
         clock: Clock | None = None,
     ) -> None:
         self._db = db
         self._event = event
+        self._shelf = shelf
         self._started = started
         self._clock = clock
         self._looked_at: dict[str, Hold | None] = {
@@ -93,9 +96,10 @@ class Look:
     async def _seats(self, ids: Sequence[str]) -> list[Any]:
         rows = await self._rows("look", ids)
         *seats, counter = rows or [("", "", None, None, 0)]
-        version, started, _, _, now, *_ = counter
+        version, started, _, seq, now, *_ = counter
         if (version, started) != (str(self._event.version), self._started):
             raise NotQuick  # the event has changed, or the server has
+        self._shelf.as_of = int(seq)
         self.now = self._clock() if self._clock else now
         return [to_seat(row) for row in seats]
 

@@ -241,7 +241,7 @@ class PostgresStore:
         assert config is not None
         shelf = Shelf(event, config)
         async with self._acquired() as db:
-            look = Look(db, config, commands, self._server_started, self._clock)
+            look = Look(db, config, shelf, commands, self._server_started, self._clock)
             try:
                 answers = await drive_async(run(shelf, commands), look.fetch)
                 if not shelf.changed:
@@ -293,9 +293,10 @@ class PostgresStore:
         self, db: Connection, event: str, commands: Sequence[Command]
     ) -> tuple[list[Answer], Evidence | None]:
         """Decides, writes and commits; returns what shows that none of it was lost."""
-        config, totals = await self._config(db, event)
+        config, seq, totals = await self._config(db, event)
         reader = Reader(db, event)
         shelf = Shelf(event, config, self._houses.peek(event), totals, hinted=True)
+        shelf.as_of = seq
         now: Millis = 0
 
         async def fetch(want: Fetch) -> Sequence[Any]:
@@ -447,11 +448,12 @@ class PostgresStore:
             raise StoreUnavailable(f"{self.url} is not open")
         return self._pool
 
-    async def _config(self, db: Connection, event: str) -> tuple[Event | None, Totals]:
+    async def _config(self, db: Connection, event: str) -> tuple[Event | None, int, Totals]:
+        """As it stands, how far the log is, and what the event has."""
         row = await db.fetchrow(SQL["counters"], event)
         if row is None:
-            return None, Totals()
-        version, _, *totals, started = row
+            return None, 0, Totals()
+        version, seq, *totals, started = row
         if started != self._server_started:
             # Another server, or one that crashed: it may have forgotten what was seen of it.
             self._houses.forget_all()
@@ -460,7 +462,7 @@ class PostgresStore:
         config = self._configs.get(event)
         if config is None or config.version != version:
             config = self._configs[event] = read_config(await db.fetchval(SQL["config"], event))
-        return config, Totals(*totals)
+        return config, seq, Totals(*totals)
 
     @asynccontextmanager
     async def _snapshot(self, *, wide: bool = False) -> AsyncIterator[tuple[Connection, Millis]]:

@@ -199,6 +199,7 @@ class SqliteStore:
     ) -> list[Answer]:
         config, seq, totals = self._config(event)
         shelf = Shelf(event, config, self._houses.peek(event), totals)
+        shelf.as_of = seq
         reader = Reader(self._db, event, now)
 
         def fetch(want: Fetch) -> Sequence[object]:
