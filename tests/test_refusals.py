@@ -14,6 +14,7 @@ from holdfast.domain.facts import Entry
 from holdfast.domain.gating import Op, Verdict
 from holdfast.domain.model import Ask
 from holdfast.domain.outcomes import Answer, Holder
+from holdfast.errors import StoreUnavailable
 from holdfast.gates.memory import MemoryGate
 from holdfast.ports import Committed, nothing
 from holdfast.refusals import FRESH_MS, IDLE_MS, Refusals
@@ -806,4 +807,48 @@ async def test_the_first_refusal_counts_for_a_second_if_the_log_is_not_read(cach
     clock.advance(FRESH_MS)
     assert knows(cache, "A")
     clock.advance(1)
+    assert not knows(cache, "A")
+
+
+async def rewound(cache: Refusals, diary: Log, clock: Clock, facts: list[str]) -> bool:
+    """Whether seat A is still refused after a server has lost the last two facts of four and others
+    have taken their numbers."""
+    for _ in range(4):
+        diary.add("hold.placed", "A")
+    cache.learn(E1, lost("A", 4), clock())
+    await cache.read()
+    assert knows(cache, "A")
+    del diary.entries[2:]
+    for fact in facts:
+        clock.advance(1)
+        diary.entries.append(Entry(E1, len(diary.entries) + 1, fact, clock(), {"seats": ["B"]}))
+    await cache.read()
+    return knows(cache, "A")
+
+
+@pytest.mark.parametrize("facts", [0, 1, 2, 3])
+async def test_a_log_that_went_back_opens_everything(cache, diary, clock, facts):
+    """A server that crashed has forgotten what was not on disk, the hold of seat A with it."""
+    assert not await rewound(cache, diary, clock, ["hold.placed"] * facts)
+    clock.advance(1)
+    cache.learn(E1, lost("B", len(diary.entries)), clock())
+    assert knows(cache, "B"), "what is refused from now on counts again"
+
+
+async def test_a_log_that_cannot_be_read_before_its_first_fact_was_seen_opens_everything(
+    cache, diary, clock
+):
+    cache.learn(E1, lost("A", 1), clock())
+    reading = diary.read
+    failed = asyncio.Event()
+
+    async def fails(event: str, after: int, limit: int) -> list[Entry]:
+        failed.set()
+        raise StoreUnavailable("the server is away")
+
+    cache._read_log = fails
+    cache.start()
+    await failed.wait()
+    await cache.stop()
+    cache._read_log = reading
     assert not knows(cache, "A")

@@ -52,10 +52,12 @@ class Watched(msgspec.Struct):
     """Those of which all is sold."""
     cursor: int | None = None
     """None until it is known where the log stood: before that, nothing is remembered."""
+    last: Entry | None = None
+    """The fact under that number, once it was read."""
     read_ms: Millis = 0
     used_ms: Millis = 0
     first: int = 0
-    """Where it began: what was refused earlier than that may have been opened unseen."""
+    """What was refused before this number was reached may have been opened since."""
 
 
 class Refusals:
@@ -71,7 +73,7 @@ class Refusals:
         self._events: dict[str, Watched] = {}
         self._entries = 0
         self._opened_ms: Millis = 0
-        """When this process last opened anything itself."""
+        """When anything was last opened, as far as this process knows."""
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self.refused = 0
@@ -173,11 +175,15 @@ class Refusals:
         await self._begin(began)
         for event, watched in list(self._events.items()):
             if began - watched.used_ms > IDLE_MS:
-                self.forget(event)
-                del self._events[event]
+                self._drop(event)
             elif watched.cursor is not None:
                 await self._follow(event, watched)
                 watched.read_ms = began
+
+    def _drop(self, event: str) -> None:
+        """Whoever is refused next makes it watched again."""
+        self.forget(event)
+        del self._events[event]
 
     async def _begin(self, began: Millis) -> None:
         new = [event for event, watched in self._events.items() if watched.cursor is None]
@@ -193,18 +199,38 @@ class Refusals:
     async def _follow(self, event: str, watched: Watched) -> None:
         assert watched.cursor is not None
         while True:
-            page = await self._read_log(event, watched.cursor, PAGE)
-            if page and page[0].seq != watched.cursor + 1:
-                # Pruned meanwhile: nobody can tell what was opened in between.
-                self.forget(event)
+            # Again with the last that was read: it must still be there, and be the same. Else facts
+            # were pruned, or a server that crashed has lost what it had not written to disk: nobody
+            # can tell what was opened in between.
+            page = await self._read_log(event, max(0, watched.cursor - 1), PAGE)
+            if watched.cursor:
+                if (
+                    not page
+                    or page[0].seq != watched.cursor
+                    or page[0] != (watched.last or page[0])
+                ):
+                    self._drop(event)
+                    return
+                watched.last = page.pop(0)
             for entry in page:
-                watched.cursor = entry.seq
-                if entry.type in OPENING:
-                    self.opened(event, entry.data.get("seats", ()))
-                elif entry.type == facts.EVENT_CHANGED:
-                    self.forget(event)
-            if len(page) < PAGE:
+                self._take(event, watched, entry)
+            if len(page) < PAGE - 1:
                 return
+
+    def _take(self, event: str, watched: Watched, entry: Entry) -> None:
+        watched.cursor, watched.last = entry.seq, entry
+        if entry.type in OPENING:
+            self.opened(event, entry.data.get("seats", ()))
+            watched.first = entry.seq
+        elif entry.type == facts.EVENT_CHANGED:
+            self.forget(event)
+            watched.first = entry.seq
+
+    def _distrust(self) -> None:
+        """The server may have crashed: of an event whose log was not read yet, nobody can tell
+        whether the numbers that come are those that were meant."""
+        for event in [event for event, each in self._events.items() if each.last is None]:
+            self._drop(event)
 
     async def _run(self) -> None:
         while True:
@@ -216,8 +242,10 @@ class Refusals:
             except HoldfastError as trouble:
                 # Entries do not count until the log can be read again.
                 log.debug("the log was not read: %s", trouble)
+                self._distrust()
             except Exception:
                 log.exception("the log was not read")
+                self._distrust()
             await asyncio.sleep(READ_SECONDS)
 
 

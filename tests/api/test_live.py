@@ -16,7 +16,7 @@ import requests
 
 from holdfast import Holdfast
 from holdfast.api import live as api
-from holdfast.api.app import make_app
+from holdfast.api.app import App
 from holdfast.api.service import Service
 from holdfast.api.supervisor import listen
 from holdfast.api.worker import SharedSocketServer
@@ -427,7 +427,7 @@ async def inside(request) -> AsyncIterator[Inside]:
     listener.setblocking(False)
     async with Service(shop) as service:
         await on_sale(shop)
-        server = SharedSocketServer(make_app(service), listener, settings)
+        server = SharedSocketServer(App(service), listener, settings)
         serves = asyncio.create_task(server.serve())
         client = Client(f"http://127.0.0.1:{listener.getsockname()[1]}")
         async with client.http:

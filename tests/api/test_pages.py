@@ -17,7 +17,7 @@ import falcon.testing
 import pytest
 
 import holdfast
-from holdfast.api.app import make_app
+from holdfast.api.app import App
 from holdfast.api.encodings import choose
 from holdfast.api.keys import KIND, Keys, Role, key_id, pages_key
 from holdfast.api.pages import POLICY
@@ -71,7 +71,7 @@ async def served(folder: Path, **settings: Any) -> AsyncIterator[Served]:
     shop = Holdfast.open(**{"store": "memory://", **settings}, upkeep=False)
     async with Service(shop, upkeep=False) as service:
         service.site = Site(folder)
-        app: Any = make_app(service)
+        app: Any = App(service)
 
         def listed(scope: Any, receive: Any, send: Any) -> Any:
             """Falcon's client gives iterators where servers give a list of pairs."""

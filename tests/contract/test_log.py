@@ -218,7 +218,9 @@ async def test_names_come_through_the_log_as_they_were_given(shop):
 
 
 @pytest.mark.policies("authority")
-@pytest.mark.parametrize("more", [{}, {"digest": "mine"}], ids=["plain", "repeatable"])
+@pytest.mark.parametrize(
+    "more", [{}, {"digest": "mine"}, {"cap": 9}], ids=["plain", "repeatable", "capped"]
+)
 async def test_a_refusal_says_how_far_the_log_was(shop, more):
     """The refusal cache follows the log from there: what opens the seat has a higher number."""
     await on_sale(shop)

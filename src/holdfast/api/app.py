@@ -111,7 +111,10 @@ class App:
     async def _nothing(self, scope: Scope, receive: Receive, to: Send) -> None:
         """No such path. A person with a browser gets a page that says so, if there are pages."""
         method, path = scope["method"], scope["path"]
-        answer = await pages.lost(self._service, method, path, dict(scope["headers"]))
+        try:
+            answer = await pages.lost(self._service, method, path, dict(scope["headers"]))
+        except (Problem, OSError):  # the pages are being built anew
+            answer = None
         if answer is None:
             answer = _problem(404, "not_found", f"there is nothing at {path}")
         await send(to, receive, answer, Ids().new(), head=method == "HEAD")
@@ -155,12 +158,10 @@ class App:
         await ws.close(*_closing(refused))
 
 
-def make_app(service: Service) -> App:
-    return App(service)
-
-
 def _problem(status: int, reason: str, detail: str, headers: dict[str, str] | None = None) -> Reply:
-    return Reply(status, Problem(status, reason, detail).body(), headers)
+    # What a caller sent is not always text.
+    told = detail.encode(errors="replace").decode()
+    return Reply(status, Problem(status, reason, told).body(), headers)
 
 
 class Socket(Endpoint):

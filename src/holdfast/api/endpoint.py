@@ -49,10 +49,10 @@ class Numbers:
 
 
 class Endpoint:
-    """Answers ASGI itself: what Falcon makes of every request and of every answer, before and after
-    a handler, costs as much as half a hold."""
+    """Answers ASGI itself: what a framework makes of every request and of every answer, before and
+    after a handler, costs as much as the handler does."""
 
-    def __init__(self, service: Service, route: Route, numbers: "Numbers") -> None:
+    def __init__(self, service: Service, route: Route, numbers: Numbers) -> None:
         self._service = service
         self._route = route
         self._name = route.name
@@ -66,7 +66,11 @@ class Endpoint:
     ) -> None:
         """`head`: without the body of the answer."""
         extra: dict[str, str] = {}
-        answer, request_id = await self.handle(scope, receive, params, extra)
+        try:
+            answer, request_id = await self.handle(scope, receive, params, extra)
+        except Exception as trouble:  # what is noted of a call may go wrong as well
+            request_id = self._numbers.next()
+            answer = ended(trouble, self._route, request_id)
         await send(to, receive, answer, request_id, extra, head=head)
 
     async def handle(

@@ -3,23 +3,21 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Self, cast
+from collections.abc import Awaitable
+from typing import Self, cast
 
 from falcon import PayloadTypeError, WebSocketDisconnected
 from falcon.asgi import WebSocket
 
+from holdfast.api.arriving import Receive
 from holdfast.api.calls import Call, Reply
 from holdfast.api.events import unknown
 from holdfast.api.problems import Problem
 from holdfast.api.routes import Route
+from holdfast.api.sending import Send
 from holdfast.api.service import Service
 from holdfast.errors import HoldfastError, Overloaded
 from holdfast.followers.live import Ended, Gone, Slow, Stopping, Subscription
-
-Receive = Callable[[], Awaitable[Any]]  # events of ASGI
-Send = Callable[[Any], Awaitable[None]]
-"""Granian begins to send when it is called, and what it returns is a future already."""
 
 HEARTBEAT_SECONDS = 15.0
 """A quiet stream says so often that it is still there."""
@@ -63,6 +61,7 @@ async def live(service: Service, call: Call) -> Reply:
     subscription = await _subscribe(service, call, keeps=True)
 
     def tell(socket: WebSocket, send: Send) -> Awaitable[None]:
+        # Granian begins to send when it is called, and what it returns is a future already.
         subscription.push = lambda frame: asyncio.ensure_future(
             send({"type": "websocket.send", "text": frame.text})
         )
@@ -93,8 +92,8 @@ async def _subscribe(
 
 
 class EventStream:
-    """The body of an answer that goes on until somebody has had enough. Falcon calls `close` when
-    it ends, however it does."""
+    """The body of an answer that goes on until somebody has had enough. `close` is called when it
+    ends, however it does."""
 
     def __init__(self, subscription: Subscription, receive: Receive) -> None:
         self._subscription = subscription

@@ -1,11 +1,12 @@
 """From what is answered to the messages of ASGI."""
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from holdfast.api.arriving import Receive
 from holdfast.api.calls import Reply
-from holdfast.api.problems import CONTENT_TYPE
+from holdfast.api.problems import CONTENT_TYPE, Problem
 
 Send = Callable[[Any], Awaitable[None]]  # messages of ASGI
 Header = tuple[bytes, bytes]
@@ -14,6 +15,9 @@ JSON: Header = (b"content-type", b"application/json")
 PROBLEM: Header = (b"content-type", CONTENT_TYPE.encode())
 BODILESS = (204, 304)
 NONE: Mapping[str, str] = {}
+OUR_FAULT = Reply(500, Problem(500, "internal", "our fault; it is in the log").body())
+
+log = logging.getLogger("holdfast.api")
 
 
 async def send(
@@ -26,6 +30,21 @@ async def send(
     head: bool = False,
 ) -> None:
     """Says it; with `head` all but its body."""
+    try:
+        headers = _headers(answer, request_id, extra)
+    except Exception:  # whatever it is, the caller gets an answer
+        log.exception("an answer could not be written")
+        answer = OUR_FAULT
+        headers = _headers(answer, request_id, NONE)
+    start = {"type": "http.response.start", "status": answer.status, "headers": headers}
+    if answer.stream is not None:
+        await _send_parts(to, start, answer.stream(receive))
+        return
+    await to(start)
+    await to({"type": "http.response.body", "body": b"" if head else answer.body})
+
+
+def _headers(answer: Reply, request_id: str, extra: Mapping[str, str]) -> list[Header]:
     headers = [(b"x-request-id", request_id.encode())]
     status, body = answer.status, answer.body
     if body or status not in BODILESS:
@@ -37,11 +56,7 @@ async def send(
             headers.append(JSON if status < 400 else PROBLEM)
     if extra or answer.headers:
         headers.extend(_more(extra, answer.headers or NONE))
-    await to({"type": "http.response.start", "status": status, "headers": headers})
-    if answer.stream is None:
-        await to({"type": "http.response.body", "body": b"" if head else body})
-    else:
-        await _send_parts(to, answer.stream(receive))
+    return headers
 
 
 def _more(extra: Mapping[str, str], own: Mapping[str, str]) -> Iterator[Header]:
@@ -51,8 +66,9 @@ def _more(extra: Mapping[str, str], own: Mapping[str, str]) -> Iterator[Header]:
         yield name.lower().encode(), value.encode("latin-1")
 
 
-async def _send_parts(to: Send, parts: Any) -> None:  # an iterator that can be closed
+async def _send_parts(to: Send, start: Any, parts: Any) -> None:  # of what can be closed
     try:
+        await to(start)
         async for part in parts:
             await to({"type": "http.response.body", "body": part, "more_body": True})
     finally:

@@ -28,7 +28,7 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
-from holdfast.api.app import make_app
+from holdfast.api.app import App
 from holdfast.api.logs import set_up_logs
 from holdfast.api.service import Service
 from holdfast.api.supervisor import url_of
@@ -91,7 +91,7 @@ async def serve(
     shop = Holdfast.open(upkeep=upkeep, **msgspec.structs.asdict(settings))
     async with Service(shop, upkeep=upkeep) as service:
         service.laboratory.url = url_of(listener)
-        server = SharedSocketServer(make_app(service), listener, settings)
+        server = SharedSocketServer(App(service), listener, settings)
         serving = asyncio.create_task(server.serve())
         await asyncio.sleep(0)  # it begins; who came before waits at the socket
         _calm()

@@ -177,8 +177,8 @@ class Answer(msgspec.Struct, frozen=True):
     sold_out: str | None = None
     """The pool because of which it was refused, if all of it is sold: no deadline opens it."""
     as_of: int | None = None
-    """Of a refusal: a number that the log had reached before the rows were read. Whatever has
-    changed since has a higher one."""
+    """Of a refusal: a number that the log had reached when the rows were read, or before. Whatever
+    has changed since has a higher one."""
     waiting_for: tuple[str, ...] = ()
     """Set, this is no answer yet: others had locked these seats, so the refusal may be wrong. The
     command has to be tried again, and to wait for them."""
