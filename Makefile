@@ -43,6 +43,7 @@ soak: setup services ## the tests that run for minutes
 	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)
 
 bench: setup services ## every figure, on private servers, and docs/benchmarks.md from that run
+	@$(pages_if_node)
 	@$(PY) -m tests.brokered .venv/bin/holdfast bench --servers --rivals --save \
 		--write docs/benchmarks.md $(ARGS)
 

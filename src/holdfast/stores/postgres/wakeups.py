@@ -16,8 +16,6 @@ from holdfast.tasks import end_task
 
 CHANNEL = "holdfast"
 RECONNECT_SECONDS = 1.0
-PAUSE_SECONDS = 0.02
-"""After each: of a crowd's batches, one in several is told. What is alone is told at once."""
 
 log = logging.getLogger("holdfast.postgres")
 
@@ -73,6 +71,5 @@ class Wakeups:
                 await self._pending.wait()
                 self._pending.clear()
                 await self._db.execute(f"NOTIFY {CHANNEL}")
-                await asyncio.sleep(PAUSE_SECONDS)
         finally:
             self._db.terminate()
