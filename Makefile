@@ -108,7 +108,7 @@ endef
 
 # A machine without Node.js sells as well: it has the API, and no pages. In CI that is a failure.
 define pages_if_node
-if $(need_node); then $(MAKE) --no-print-directory web; \
+if $(need_node); then $(MAKE) --silent --no-print-directory web; \
 elif [ "$(CI)" = true ] || [ "$(STRICT)" = 1 ]; then false; \
 else echo "Going on without the pages" >&2; fi
 endef
