@@ -278,8 +278,8 @@ def _print(result: dict[str, Any], comparison: Comparison, html: Path | None) ->
     say()
     say(
         "x1, x4: through so many processes. per s are answers, yes or no, to 1,000 buyers at most "
-        "who wait at a time. queue is the most that waited for a lock at one moment. redis-lua keeps "
-        "its sales in memory; all others are on the disk before anybody hears of them."
+        "who wait at a time. queue is the most that waited for a lock at one moment. redis-lua "
+        "keeps its sales in memory; all others are on the disk before anybody hears of them."
     )
     if result["quick"]:
         say("This was a trial: too short to be a figure.")
