@@ -76,7 +76,7 @@ class App:
         self._sockets = falcon.asgi.App[falcon.asgi.Request, falcon.asgi.Response]()
         # Whoever serves a socket also hears it: Falcon need not keep what it says.
         self._sockets.ws_options.max_receive_queue = 0
-        # Falcon knows that of a socket it has to tell more.
+        # Its types do not say that a handler of a socket's errors is given the socket, too.
         self._sockets.add_error_handler(falcon.HTTPError, self._no_socket)  # type: ignore[arg-type]
         numbers = Numbers()
         by_path: dict[str, dict[str, Endpoint]] = {}

@@ -49,8 +49,8 @@ class Numbers:
 
 
 class Endpoint:
-    """Answers ASGI itself: what a framework makes of every request and of every answer, before and
-    after a handler, costs as much as the handler does."""
+    """Answers ASGI itself: what a framework makes of every request and of every answer would cost a
+    refusal, of which there are most, a good part of its time."""
 
     def __init__(self, service: Service, route: Route, numbers: Numbers) -> None:
         self._service = service
