@@ -88,3 +88,12 @@ async def test_a_quantity_of_an_enumeration_hurts_nobody(url):
     async with selling(url) as shop:
         for pools in ({"floor": Two.TWO}, {"floor": 2}):
             assert isinstance(await shop.place_hold(E1, buyer="ann", pools=pools), Placed)
+
+
+async def test_a_column_of_nothing_is_as_long_as_the_others(db):
+    rows = [("a", None, 0, None), ("b", None, None, "x")]
+    kinds = ("text", "bigint", "bigint", "text")
+    arrays = ", ".join(f"${n}::text::{kind}[]" for n, kind in enumerate(kinds, 1))
+    read = await db.fetch(f"SELECT * FROM unnest({arrays})", *columns(rows))
+    assert [tuple(row) for row in read] == rows
+    assert columns(rows)[1] == "{}"

@@ -7,6 +7,7 @@ deadline` a hold is already dead.
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ Millis = int
 FOREVER_MS: Millis = 2**62
 
 
+@lru_cache(maxsize=256)  # what is decided in one batch has one deadline, told several times
 def instant(at_ms: Millis) -> datetime:
     """A moment of the authority's clock as a datetime in UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -32,4 +32,9 @@ def literal(values: Sequence[Any]) -> str:  # texts, or numbers, or flags; any o
 
 
 def columns(rows: Sequence[Sequence[Any]]) -> list[str]:  # as above
-    return [literal(column) for column in zip(*rows, strict=True)]
+    """What `unnest` makes these rows of. It fills shorter arrays up with NULL, so a column of
+    nothing else need not be sent: every row has a key, which is as long as it has to be."""
+    return [
+        "{}" if column.count(None) == len(column) else literal(column)
+        for column in zip(*rows, strict=True)
+    ]

@@ -7,6 +7,8 @@ batch is run again with locks. Most batches of a crowd meet nobody: people meet 
 The time is that of the look. A seat that was free then is free now unless its row has changed; a
 hold that was alive then is still its buyer's if its row is the same, though its deadline may have
 passed while the write waited.
+
+What this process has written itself is not even looked at: see `recent`.
 """
 
 from collections.abc import Sequence
@@ -14,12 +16,13 @@ from typing import Any
 
 from holdfast.domain.batch import Fetch, What
 from holdfast.domain.commands import Command, OpenOrder, PlaceHold, SettleOrder, StepOrder
-from holdfast.domain.model import Event, Hold, HoldState, Millis
+from holdfast.domain.model import Event, Hold, HoldState, Millis, Order, Seat
 from holdfast.domain.shelf import Shelf
 from holdfast.stores import Clock
 from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
 from holdfast.stores.postgres.reading import SQL
+from holdfast.stores.postgres.recent import Written
 from holdfast.stores.rows import to_hold, to_order, to_record, to_seat
 
 
@@ -62,30 +65,46 @@ class Look:
         shelf: Shelf,
         commands: Sequence[Command],
         started: object,
+        written: Written,
         clock: Clock | None = None,
     ) -> None:
         self._db = db
         self._event = event
         self._shelf = shelf
         self._started = started
+        self._written = written
         self._clock = clock
-        self._looked_at: dict[str, Hold | None] = {
-            # That these are free, the insert finds out.
-            command.hold: None
-            for command in commands
-            if type(command) is PlaceHold and not command.digest
+        # That these are free, the inserts find out.
+        self._holds: dict[str, Hold | None] = {
+            command.hold: None for command in commands if type(command) is PlaceHold
         }
-        self._opened = {command.hold for command in commands if type(command) is OpenOrder}
+        opening = [command for command in commands if type(command) is OpenOrder]
+        self._new_orders = {command.order for command in opening}
+        self._opened = {command.hold for command in opening}
+        settling = (command.hold for command in commands if type(command) is SettleOrder)
+        self._followed = self._opened.union(settling)
+        self._recalled: tuple[list[Seat], list[Hold], list[Order]] = ([], [], [])
         self.now: Millis = 0
+
+    @property
+    def sure(self) -> bool:
+        """Whether every row that was recalled is about to be written, and so guarded."""
+        seats, holds, orders = self._recalled
+        shelf = self._shelf
+        return (
+            all(seat.id in shelf.seats.was for seat in seats)
+            and all(hold.id in shelf.holds.was for hold in holds)
+            and all(order.id in shelf.orders.was for order in orders)
+        )
 
     async def fetch(self, want: Fetch) -> Sequence[Any]:
         match want.what:
             case What.SEATS:
-                return await self._seats(want.keys)
+                return await self._fetch_seats(want.keys)
             case What.PEEK_HOLDS | What.HOLDS:
-                return await self._holds(want.keys)
+                return await self._fetch_holds(want.keys)
             case What.ORDERS:
-                return [to_order(row) for row in await self._rows("peek_orders", want.keys)]
+                return await self._fetch_orders(want.keys)
             case What.RECORDS:
                 *rows, _ = await self._rows("records", want.keys)
                 return [to_record(row[:-1]) for row in rows]
@@ -93,7 +112,16 @@ class Look:
                 return [self.now]
         raise NotQuick
 
-    async def _seats(self, ids: Sequence[str]) -> list[Any]:
+    async def _fetch_seats(self, ids: Sequence[str]) -> list[Seat]:
+        recalled: list[Seat] = []
+        if self._followed:
+            # Of what others hold, and somebody asks for, nothing will be written.
+            known = self._written.seats
+            found = filter(None, map(known.get, ids))
+            recalled = [seat for seat in found if seat.hold in self._followed]
+            self._recalled[0].extend(recalled)
+            without = {seat.id for seat in recalled}
+            ids = [id for id in ids if id not in without]
         rows = await self._rows("look", ids)
         *seats, counter = rows or [("", "", None, None, 0)]
         version, started, _, seq, now, *_ = counter
@@ -101,18 +129,32 @@ class Look:
             raise NotQuick  # the event has changed, or the server has
         self._shelf.as_of = int(seq)
         self.now = self._clock() if self._clock else now
-        return [to_seat(row) for row in seats]
+        return [*recalled, *map(to_seat, seats)]
 
-    async def _holds(self, ids: Sequence[str]) -> list[Hold]:
+    async def _fetch_holds(self, ids: Sequence[str]) -> list[Hold]:
         """Each is looked at once: what is decided is decided on that."""
-        known = self._looked_at
+        known = self._holds
         if new := [id for id in ids if id not in known]:
             known.update(dict.fromkeys(new))
-            found = [to_hold(row) for row in await self._rows("peek_holds", new)]
-            known.update((hold.id, hold) for hold in found)
-            if any(hold.state is HoldState.PAYING and hold.id in self._opened for hold in found):
-                raise NotQuick  # opened once more it is not written, and so not guarded
+            followed = self._followed.intersection(new)
+            recalled = [hold for id in followed if (hold := self._written.holds.get(id))]
+            self._recalled[1].extend(recalled)
+            known.update((hold.id, hold) for hold in recalled)
+            if unknown := [id for id in new if known[id] is None]:
+                found = [to_hold(row) for row in await self._rows("peek_holds", unknown)]
+                known.update((hold.id, hold) for hold in found)
+            for hold in filter(None, map(known.get, new)):
+                if hold.state is HoldState.PAYING and hold.id in self._opened:
+                    raise NotQuick  # opened once more it is not written, and so not guarded
         return [hold for id in ids if (hold := known[id]) is not None]
+
+    async def _fetch_orders(self, ids: Sequence[str]) -> list[Order]:
+        known = self._written.orders
+        recalled = [order for id in ids if (order := known.get(id))]
+        self._recalled[2].extend(recalled)
+        unknown = [id for id in ids if id not in known and id not in self._new_orders]
+        found = await self._rows("peek_orders", unknown) if unknown else []
+        return [*recalled, *map(to_order, found)]
 
     async def _rows(self, query: str, keys: Sequence[str]) -> list[Any]:
         return list(await self._db.fetch(SQL[query], self._event.id, literal(keys)))

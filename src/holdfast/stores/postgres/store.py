@@ -30,6 +30,7 @@ from holdfast.stores.postgres.barrier import Barrier, Evidence
 from holdfast.stores.postgres.errors import LOST, Connection, said, translated
 from holdfast.stores.postgres.quick import Look, NotQuick, fits
 from holdfast.stores.postgres.reading import SQL, Reader
+from holdfast.stores.postgres.recent import Recent, Written
 from holdfast.stores.postgres.wakeups import Wakeups
 from holdfast.stores.postgres.ways import NARROW, VIEWS, WIDE, view
 from holdfast.stores.postgres.writing import Writer
@@ -80,6 +81,7 @@ class PostgresStore:
         self.pooled = True  # assumed until the first connection tells
         self._houses = Houses()
         self._configs: dict[str, Event] = {}
+        self._recent = Recent()
         self._server_started: object = None
         self._pool: asyncpg.Pool | None = None
         self._places = asyncio.Semaphore(settings.pool_max)
@@ -134,7 +136,7 @@ class PostgresStore:
         try:
             await pool.release(await pool.acquire())
             if self._settings.early_release:
-                self._barrier_db = await self._connect()
+                self._barrier_db = await self._connect_barrier()
         except asyncpg.TooManyConnectionsError:
             pass  # there is one at least, or there will be: whoever needs it waits for it
         except BaseException:
@@ -164,6 +166,12 @@ class PostgresStore:
             raise SettingsError(f"{self.url} is not a PostgreSQL address: {cause}") from cause
         except (ValueError, OverflowError):
             raise unusable(self.url) from None
+
+    async def _connect_barrier(self) -> Connection:
+        db = await self._connect()
+        if not self.pooled:
+            await db.execute(ways.BARRIER)
+        return db
 
     async def close(self) -> None:
         await self._wakeups.stop()
@@ -228,7 +236,7 @@ class PostgresStore:
         return answers
 
     async def _quickly(
-        self, event: str, commands: Sequence[Command]
+        self, event: str, commands: Sequence[Command], *, recalling: bool = True
     ) -> tuple[list[Answer], Evidence | None] | None:
         """Looks, decides, and writes under guard, without a lock; None if it has to be done with
         locks. Not where a house is kept: it would have to be told, and untold if that fails."""
@@ -240,26 +248,34 @@ class PostgresStore:
             return None
         assert config is not None
         shelf = Shelf(event, config)
+        written = self._recent.of(event) if recalling else Written()
         async with self._acquired() as db:
-            look = Look(db, config, shelf, commands, self._server_started, self._clock)
+            started, clock = self._server_started, self._clock
+            look = Look(db, config, shelf, commands, started, written, clock)
+            last = None
             try:
                 answers = await drive_async(run(shelf, commands), look.fetch)
-                if not shelf.changed:
-                    return (answers, None) if all(map(_harmless, answers)) else None
-                if not shelf.facts:
-                    return None
-                last = await Writer(db).write_alone(shelf, look.now)
+                if look.sure:
+                    if not shelf.changed:
+                        return (answers, None) if all(map(_harmless, answers)) else None
+                    if not shelf.facts:
+                        return None
+                    last = await Writer(db).write_alone(shelf, look.now)
             except LOST as cause:
                 _drop(db)
                 await self._distrust()
                 raise CommitUnknown(f"{self.url} did not answer a batch: {said(cause)}") from cause
             except (NotQuick, StoreBusy, asyncpg.PostgresError):
+                self._recent.forget(event)
                 return None  # whatever it is, it is found again, and dealt with, under locks
             except asyncio.CancelledError:
                 _drop(db)
                 raise
+        if not look.sure:
+            return await self._quickly(event, commands, recalling=False)
         if last is None:
             return None
+        self._recent.of(event).learn(shelf)
         self._wakeups.notify()
         return answers, Evidence(event, last, look.now, to_json(shelf.facts[-1].data))
 
@@ -282,6 +298,7 @@ class PostgresStore:
             # What was committed may be lost, and with it what houses and configurations know.
             self._houses.forget_all()
             self._configs.clear()
+            self._recent.forget_all()
             raise
 
     async def _last_fact(self, db: Connection, event: str) -> Evidence | None:
@@ -329,10 +346,12 @@ class PostgresStore:
         except BaseException:
             self._houses.forget(event)
             self._configs.pop(event, None)
+            self._recent.forget(event)
             raise
         if shelf.event is not None:
             self._configs[event] = shelf.event
         self._houses.committed(event, last - len(shelf.facts), last)
+        self._recent.of(event).learn(shelf)
         if not shelf.facts:
             return answers, None
         self._wakeups.notify()
@@ -367,7 +386,7 @@ class PostgresStore:
         """Its own; where the server admits no more, one of the pool's."""
         if self._barrier_db is None or self._barrier_db.is_closed():
             try:
-                self._barrier_db = await self._connect()
+                self._barrier_db = await self._connect_barrier()
             except asyncpg.TooManyConnectionsError:
                 async with self._acquired() as db:
                     try:
@@ -458,6 +477,7 @@ class PostgresStore:
             # Another server, or one that crashed: it may have forgotten what was seen of it.
             self._houses.forget_all()
             self._configs.clear()
+            self._recent.forget_all()
             self._server_started = started
         config = self._configs.get(event)
         if config is None or config.version != version:
