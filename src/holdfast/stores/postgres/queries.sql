@@ -11,12 +11,17 @@ SELECT version, seq, capacity, revenue, pg_postmaster_start_time()::text
 FROM holdfast.counters WHERE event = $1;
 
 -- name: look
--- Seats as they are, locked by nobody, and after them a row of another kind, to save a round trip:
--- the event's version, which server it is, how far the log is, and the time. Without it there is no
--- such event.
+-- Seats as they are, locked by nobody, and after them rows of other kinds, to save round trips: first
+-- answers to commands, which have nothing to say about `withdrawn`; last the event's version, which
+-- server it is, how far the log is, and the time. Without that row there is no such event.
 SELECT found.* FROM unnest($2::text::text[]) AS asked (id) CROSS JOIN LATERAL (
     SELECT id, tier, channel, hold, until_ms, order_id, withdrawn
     FROM holdfast.seats WHERE event = $1 AND seats.id = asked.id LIMIT 1
+) found
+UNION ALL
+SELECT found.* FROM unnest($3::text::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, digest, outcome, NULL, at_ms, NULL, NULL::boolean
+    FROM holdfast.commands WHERE event = $1 AND commands.id = asked.id LIMIT 1
 ) found
 UNION ALL
 SELECT version::text, pg_postmaster_start_time()::text, NULL, seq::text,

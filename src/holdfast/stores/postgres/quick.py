@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.domain.batch import Fetch, What
 from holdfast.domain.commands import Command, OpenOrder, PlaceHold, SettleOrder, StepOrder
 from holdfast.domain.model import Event, Hold, HoldState, Millis, Order, Seat
-from holdfast.domain.shelf import Shelf
+from holdfast.domain.shelf import Record, Shelf
 from holdfast.stores import Clock
 from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
@@ -83,6 +83,8 @@ class Look:
         self._opened = {command.hold for command in opening}
         settling = (command.hold for command in commands if type(command) is SettleOrder)
         self._followed = self._opened.union(settling)
+        self._repeatable = sorted(command.id for command in commands if command.digest)
+        self._records: list[Record] = []
         self._recalled: tuple[list[Seat], list[Hold], list[Order]] = ([], [], [])
         self.now: Millis = 0
 
@@ -105,9 +107,8 @@ class Look:
                 return await self._fetch_holds(want.keys)
             case What.ORDERS:
                 return await self._fetch_orders(want.keys)
-            case What.RECORDS:
-                *rows, _ = await self._rows("records", want.keys)
-                return [to_record(row[:-1]) for row in rows]
+            case What.RECORDS if want.keys == self._repeatable and self.now:
+                return self._records
             case What.NOW if self.now:
                 return [self.now]
         raise NotQuick
@@ -117,19 +118,23 @@ class Look:
         if self._followed:
             # Of what others hold, and somebody asks for, nothing will be written.
             known = self._written.seats
-            found = filter(None, map(known.get, ids))
-            recalled = [seat for seat in found if seat.hold in self._followed]
+            near = filter(None, map(known.get, ids))
+            recalled = [seat for seat in near if seat.hold in self._followed]
             self._recalled[0].extend(recalled)
             without = {seat.id for seat in recalled}
             ids = [id for id in ids if id not in without]
-        rows = await self._rows("look", ids)
-        *seats, counter = rows or [("", "", None, None, 0)]
+        rows = await self._rows("look", ids, self._repeatable)
+        *found, counter = rows or [("", "", None, None, 0)]
         version, started, _, seq, now, *_ = counter
         if (version, started) != (str(self._event.version), self._started):
             raise NotQuick  # the event has changed, or the server has
         self._shelf.as_of = int(seq)
         self.now = self._clock() if self._clock else now
-        return [*recalled, *map(to_seat, seats)]
+        if self._repeatable:
+            told = [row for row in found if row[-1] is None]
+            self._records = [to_record((id, *said, at)) for id, *said, _, at, _, _ in told]
+            found = [row for row in found if row[-1] is not None]
+        return [*recalled, *map(to_seat, found)]
 
     async def _fetch_holds(self, ids: Sequence[str]) -> list[Hold]:
         """Each is looked at once: what is decided is decided on that."""
@@ -156,5 +161,5 @@ class Look:
         found = await self._rows("peek_orders", unknown) if unknown else []
         return [*recalled, *map(to_order, found)]
 
-    async def _rows(self, query: str, keys: Sequence[str]) -> list[Any]:
-        return list(await self._db.fetch(SQL[query], self._event.id, literal(keys)))
+    async def _rows(self, query: str, *keys: Sequence[str]) -> list[Any]:
+        return list(await self._db.fetch(SQL[query], self._event.id, *map(literal, keys)))
