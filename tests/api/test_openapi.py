@@ -149,6 +149,39 @@ def test_the_document_is_served(served):
     assert again.status_code == 304
 
 
+@pytest.mark.parametrize(
+    "path",
+    [route.path for route in ROUTES if route.method == "GET" and not route.stream],
+)
+def test_a_head_is_a_get_without_its_body(served, event, path):
+    ids = {"event": event, "name": "none.js"}
+    path = re.sub(r"{(\w+)}", lambda part: ids.get(part[1], "nobody.x"), path)
+    whole, head = served.call("GET", path), served.call("HEAD", path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    # Not how long it is: figures of a running service differ from one look to the next.
+    for name in ("Content-Type", "ETag", "Vary", "Cache-Control", "Location"):
+        assert head.headers.get(name) == whole.headers.get(name), name
+
+
+def test_a_head_says_how_long_the_body_is(served, event):
+    for path in ("/openapi.json", "/docs", "/healthz", f"/v1/events/{event}"):
+        whole = served.call("GET", path, headers={"Accept-Encoding": "identity"})
+        head = served.call("HEAD", path, headers={"Accept-Encoding": "identity"})
+        assert head.headers["Content-Length"] == str(len(whole.content))
+
+
+def test_who_may_not_get_it_hears_nothing_by_a_head_either(served, event, public):
+    assert served.call("HEAD", f"/v1/events/{event}", key=None).status_code == 401
+    assert served.call("HEAD", f"/v1/events/{event}/log", key=public).status_code == 403
+    assert served.call("HEAD", "/v1/events/nowhere").status_code == 404
+
+
+def test_a_stream_without_an_end_has_no_head(served, event):
+    answer = served.call("HEAD", f"/v1/events/{event}/stream")
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == "GET, OPTIONS"
+
+
 class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ Holds and sells numbered seats and counted stock to crowds, and cannot oversell.
 
 Send an API key as `Authorization: Bearer KEY`. Times are RFC 3339 in UTC, money is in minor units
 (cents), and whatever is refused is answered with `application/problem+json`, whose `reason` is a
-stable word."""
+stable word. Whatever answers GET, but for a stream, answers HEAD."""
 
 PATTERNS = {
     "provider": "[a-z]{1,32}",
