@@ -7,13 +7,15 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import jsonschema_rs
 import msgspec
 import pytest
 
-from holdfast.api import documentation, examples, problems, wire
+from holdfast.api import documentation, examples, pages, problems, wire
 from holdfast.api.app import ROUTES
+from holdfast.api.calls import Call
 from holdfast.api.keys import Role
 from holdfast.api.openapi import METHODS, document, reasons
 from holdfast.api.reasons import REASONS
@@ -147,6 +149,29 @@ def test_the_document_is_served(served):
         "GET", "/openapi.json", key=None, headers={"If-None-Match": answer.headers["ETag"]}
     )
     assert again.status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
+def test_what_is_documented_is_sent_compressed_to_whoever_takes_that(served, path):
+    plain = served.call("GET", path, key=None, headers={"Accept-Encoding": "identity"})
+    small = served.call("GET", path, key=None, headers={"Accept-Encoding": "gzip, br"})
+    assert "Content-Encoding" not in plain.headers
+    assert small.headers["Content-Encoding"] == "gzip"
+    assert small.content == plain.content  # requests has unpacked it
+    assert int(small.headers["Content-Length"]) * 4 < int(plain.headers["Content-Length"])
+    assert {answer.headers["Vary"] for answer in (plain, small)} == {"Accept-Encoding"}
+    for answer in (plain, small):  # whichever form he has, it is the same
+        known = {"If-None-Match": answer.headers["ETag"]}
+        assert served.call("GET", path, key=None, headers=known).status_code == 304
+
+
+async def test_what_is_documented_is_compressed_once_for_all(monkeypatch):
+    shown = documentation.Documentation(ROUTES)
+    asked = Call(pages.NOBODY, {}, {b"accept-encoding": b"gzip"}, b"", "", "")
+    service: Any = None  # is not looked at
+    first = await shown.docs(service, asked)
+    monkeypatch.setattr(documentation, "zlib", None)
+    assert (await shown.docs(service, asked)).body is first.body
 
 
 @pytest.mark.parametrize(
