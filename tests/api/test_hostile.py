@@ -476,9 +476,9 @@ def test_no_path_leads_anywhere_else(served, night):
 
 QUERIES = {
     **dict.fromkeys(("after=-1", "after=1e9", "after=x", "after=%ff", "after="), 422),
-    **dict.fromkeys(("after=" + "9" * 30, "limit=1.5", "limit=%00", "after=%D9%A1"), 422),
-    **dict.fromkeys(("&".join("a" * 30), "after=1&after=x"), 422),
-    **dict.fromkeys(("", "&&&", "=", "%", "after=0&limit=0", "limit=99999999999"), 200),
+    **dict.fromkeys(("after=" + "9" * 30, "limit=1.5", "limit=0", "after=%D9%A1"), 422),
+    **dict.fromkeys(("&".join("a" * 30), "after=1&after=x", "limit=%00"), 422),
+    **dict.fromkeys(("", "&&&", "=", "%", "after=0&limit=1", "limit=99999999999"), 200),
     **dict.fromkeys(("after=" + "9" * 18, "key=" + "k" * 5_000, "unknown=1", "after[]=1"), 200),
 }
 

@@ -79,6 +79,15 @@ def test_the_document_says_who_may_call():
     assert OPERATIONS["getHealth"]["security"] == []
 
 
+def test_the_document_says_from_which_number_on_a_parameter_is_right():
+    least = {
+        each["name"]: each["schema"]["minimum"]
+        for each in OPERATIONS["readLog"]["parameters"]
+        if each["in"] == "query"
+    }
+    assert least == {"after": 0, "limit": 1}
+
+
 def test_the_example_of_a_type_is_one():
     for kind, example in examples.EXAMPLES.items():
         msgspec.json.decode(json.dumps(example), type=kind)

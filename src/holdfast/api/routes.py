@@ -39,6 +39,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Of each status the reasons that its problem may give."""
     query: Mapping[str, str] = {}
     """Names of query parameters, each a whole number, and what they say."""
+    least: Mapping[str, int] = {}
+    """Of those the smallest, where it is not 0."""
     texts: Mapping[str, str] = {}
     """Names of query parameters that must be there, each an id, and what they say."""
     headers: tuple[str, ...] = ()
