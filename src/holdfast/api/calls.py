@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.api.callers import Caller, Headers
 from holdfast.api.problems import Problem, invalid, refusal
+from holdfast.api.wording import misfit, not_json
 from holdfast.domain.faults import Fault, Faults
 from holdfast.domain.outcomes import Refused
 
@@ -136,32 +137,21 @@ class Body:
         except msgspec.ValidationError as fault:
             raise self._faults(body, fault) from None
         except NOT_JSON as fault:
-            raise _not_json(fault) from None
+            raise invalid([not_json(body, fault)]) from None
 
     def _faults(self, body: bytes, fault: msgspec.ValidationError) -> Problem:
         try:
             raw = msgspec.json.decode(body)
         except msgspec.ValidationError:  # a number that is too large for any type
-            return invalid([_fault(str(fault))])
+            return invalid([misfit(str(fault))])
         except NOT_JSON as worse:  # the fault came before the place where it stops being JSON
-            return _not_json(worse)
+            return invalid([not_json(body, worse)])
         if self._explain is not None:
             faults = Faults()
             self._explain(faults, raw)
             if faults.found:
                 return invalid(faults.found)
-        return invalid([_fault(str(fault))])
+        return invalid([misfit(str(fault))])
 
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def _not_json(fault: Exception) -> Problem:
-    return invalid([Fault("", f"the body is not JSON: {fault}")])
-
-
-def _fault(text: str) -> Fault:
-    """msgspec ends with the place: "Expected `int`, got `str` - at `$.best[0].quantity`"."""
-    problem, _, place = text.partition(" - at `")
-    path = place.removesuffix("`").removeprefix("$").removeprefix(".")
-    return Fault(path, f"{problem[:1].lower()}{problem[1:]}")
