@@ -449,6 +449,15 @@ def test_the_log_is_read_page_by_page_from_1_without_a_gap(served, event):
     }
 
 
+def test_a_page_of_no_facts_cannot_be_asked_for(served, event):
+    refused = served.call("GET", f"/v1/events/{event}/log?limit=0")
+    assert refusal(refused) == (422, "invalid")
+    assert refused.json()["faults"] == [
+        {"path": "limit", "problem": "must be a whole number from 1 (got '0')"}
+    ]
+    assert len(served.call("GET", f"/v1/events/{event}/log?limit=1").json()["facts"]) == 1
+
+
 def test_what_was_pruned_is_gone_and_where_the_log_begins_is_told(served, event):
     for number in range(1, 5):
         body = {"buyer": "ann", "seats": [f"A-1-{number}"]}

@@ -409,7 +409,7 @@ def test_a_head_that_is_none_is_refused(served, name):
     assert heard.statuses[0] in expected, heard
 
 
-METHODS = {"HEAD": {200, 405}, "OPTIONS": {204}, "BREW": {400, 405}, "get": {400, 405}}
+METHODS = {"HEAD": {200}, "OPTIONS": {204}, "BREW": {400, 405}, "get": {400, 405}}
 METHODS |= {name: {405} for name in ("TRACE", "PUT", "PATCH", "CONNECT", "PROPFIND", "QUERY")}
 METHODS |= {"A" * 300: {400, 405}, "M-SEARCH": {400, 405}}
 
@@ -476,9 +476,9 @@ def test_no_path_leads_anywhere_else(served, night):
 
 QUERIES = {
     **dict.fromkeys(("after=-1", "after=1e9", "after=x", "after=%ff", "after="), 422),
-    **dict.fromkeys(("after=" + "9" * 30, "limit=1.5", "limit=%00", "after=%D9%A1"), 422),
-    **dict.fromkeys(("&".join("a" * 30), "after=1&after=x"), 422),
-    **dict.fromkeys(("", "&&&", "=", "%", "after=0&limit=0", "limit=99999999999"), 200),
+    **dict.fromkeys(("after=" + "9" * 30, "limit=1.5", "limit=0", "after=%D9%A1"), 422),
+    **dict.fromkeys(("&".join("a" * 30), "after=1&after=x", "limit=%00"), 422),
+    **dict.fromkeys(("", "&&&", "=", "%", "after=0&limit=1", "limit=99999999999"), 200),
     **dict.fromkeys(("after=" + "9" * 18, "key=" + "k" * 5_000, "unknown=1", "after[]=1"), 200),
 }
 

@@ -7,13 +7,15 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import jsonschema_rs
 import msgspec
 import pytest
 
-from holdfast.api import documentation, examples, problems, wire
+from holdfast.api import documentation, examples, pages, problems, wire
 from holdfast.api.app import ROUTES
+from holdfast.api.calls import Call
 from holdfast.api.keys import Role
 from holdfast.api.openapi import METHODS, document, reasons
 from holdfast.api.reasons import REASONS
@@ -75,6 +77,15 @@ def test_the_document_says_who_may_call():
     assert OPERATIONS["getSeats"]["x-roles"] == sorted(Role)
     assert OPERATIONS["getSeats"]["security"] == [{"bearer": []}, {"publicKey": []}]
     assert OPERATIONS["getHealth"]["security"] == []
+
+
+def test_the_document_says_from_which_number_on_a_parameter_is_right():
+    least = {
+        each["name"]: each["schema"]["minimum"]
+        for each in OPERATIONS["readLog"]["parameters"]
+        if each["in"] == "query"
+    }
+    assert least == {"after": 0, "limit": 1}
 
 
 def test_the_example_of_a_type_is_one():
@@ -147,6 +158,62 @@ def test_the_document_is_served(served):
         "GET", "/openapi.json", key=None, headers={"If-None-Match": answer.headers["ETag"]}
     )
     assert again.status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
+def test_what_is_documented_is_sent_compressed_to_whoever_takes_that(served, path):
+    plain = served.call("GET", path, key=None, headers={"Accept-Encoding": "identity"})
+    small = served.call("GET", path, key=None, headers={"Accept-Encoding": "gzip, br"})
+    assert "Content-Encoding" not in plain.headers
+    assert small.headers["Content-Encoding"] == "gzip"
+    assert small.content == plain.content  # requests has unpacked it
+    assert int(small.headers["Content-Length"]) * 4 < int(plain.headers["Content-Length"])
+    assert {answer.headers["Vary"] for answer in (plain, small)} == {"Accept-Encoding"}
+    for answer in (plain, small):  # whichever form he has, it is the same
+        known = {"If-None-Match": answer.headers["ETag"]}
+        assert served.call("GET", path, key=None, headers=known).status_code == 304
+
+
+async def test_what_is_documented_is_compressed_once_for_all(monkeypatch):
+    shown = documentation.Documentation(ROUTES)
+    asked = Call(pages.NOBODY, {}, {b"accept-encoding": b"gzip"}, b"", "", "")
+    service: Any = None  # is not looked at
+    first = await shown.docs(service, asked)
+    monkeypatch.setattr(documentation, "zlib", None)
+    assert (await shown.docs(service, asked)).body is first.body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [route.path for route in ROUTES if route.method == "GET" and not route.stream],
+)
+def test_a_head_is_a_get_without_its_body(served, event, path):
+    ids = {"event": event, "name": "none.js"}
+    path = re.sub(r"{(\w+)}", lambda part: ids.get(part[1], "nobody.x"), path)
+    whole, head = served.call("GET", path), served.call("HEAD", path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    # Not how long it is: figures of a running service differ from one look to the next.
+    for name in ("Content-Type", "ETag", "Vary", "Cache-Control", "Location"):
+        assert head.headers.get(name) == whole.headers.get(name), name
+
+
+def test_a_head_says_how_long_the_body_is(served, event):
+    for path in ("/openapi.json", "/docs", "/healthz", f"/v1/events/{event}"):
+        whole = served.call("GET", path, headers={"Accept-Encoding": "identity"})
+        head = served.call("HEAD", path, headers={"Accept-Encoding": "identity"})
+        assert head.headers["Content-Length"] == str(len(whole.content))
+
+
+def test_who_may_not_get_it_hears_nothing_by_a_head_either(served, event, public):
+    assert served.call("HEAD", f"/v1/events/{event}", key=None).status_code == 401
+    assert served.call("HEAD", f"/v1/events/{event}/log", key=public).status_code == 403
+    assert served.call("HEAD", "/v1/events/nowhere").status_code == 404
+
+
+def test_a_stream_without_an_end_has_no_head(served, event):
+    answer = served.call("HEAD", f"/v1/events/{event}/stream")
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == "GET, OPTIONS"
 
 
 class Page(HTMLParser):

@@ -308,6 +308,7 @@ def test_people_get_a_table_and_money_as_they_write_it(run, premiere):
 
 
 def test_no_events_is_an_empty_list(run):
+    assert run("migrate", *STORE)[0] == 0
     assert run("events", "list", "--json", *STORE) == (0, "[]\n", "")
 
 

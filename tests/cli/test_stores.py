@@ -14,6 +14,12 @@ WEBHOOK = "wh_01KA5X0Q7RZJ4N8S2D6F9G3H5T"
 FOR_A_SHOP = [
     ("check",),
     ("repair",),
+    ("events", "list"),
+    ("events", "show", "gala"),
+    ("events", "map", "gala"),
+    ("events", "open", "gala"),
+    ("events", "pause", "gala"),
+    ("events", "close", "gala"),
     ("followers", "list"),
     ("followers", "forget", "relay"),
     ("dead-letters", "list"),
@@ -88,3 +94,11 @@ def test_a_shop_may_begin_with_its_keys_or_its_schema(run, tmp_path, command):
     assert run(*command, "--store", "sqlite:///shop.db")[0] == 0
     assert (tmp_path / "shop.db").exists()
     assert run("keys", "list", "--store", "sqlite:///shop.db")[0] == 0
+
+
+def test_a_shop_may_begin_with_its_first_event(run, tmp_path):
+    (tmp_path / "gala.json").write_text(
+        '{"id": "gala", "prices": {"floor": 1}, "pools": [{"id": "floor", "capacity": 1}]}'
+    )
+    assert run("events", "create", "gala.json", "--store", "sqlite:///shop.db")[0] == 0
+    assert run("events", "show", "gala", "--store", "sqlite:///shop.db")[0] == 0

@@ -91,7 +91,9 @@ async def test_a_schema_whose_version_is_lost_is_one_line(database, url, session
         assert "does not tell a version: restore it" in await complaint(*command, "--store", url)
 
 
-@pytest.mark.parametrize("what", ["check", "repair", "followers list", "log export --all"])
+@pytest.mark.parametrize(
+    "what", ["check", "repair", "events list", "followers list", "log export --all"]
+)
 async def test_looking_after_an_empty_database_makes_nothing(database, url, session, what):
     said = await complaint(*what.split(), "--store", url)
     assert "no Holdfast schema in " in said

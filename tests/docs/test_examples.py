@@ -10,7 +10,7 @@
 A block after `<!-- file: NAME -->` is also written to that file, for the blocks that follow; a
 program (NAME.py) is only written, and a command runs it. A page with `<!-- serve -->` has a service
 at SERVED, whose admin key is in HOLDFAST_KEY. The command after `<!-- start -->` itself serves
-there, until the page ends.
+there, or at its own address as the sandbox does, until the page ends.
 """
 
 import ast
@@ -36,6 +36,7 @@ import pytest
 
 import holdfast
 from holdfast import Created, Holdfast, Reason
+from holdfast.cli.sandbox import sandbox
 from holdfast.domain import plan
 from holdfast.settings import PREFIX, Settings
 from tests import services
@@ -51,6 +52,7 @@ WAIT_SECONDS_MAX = 30.0
 SERVE = "<!-- serve -->"
 START = "<!-- start -->"
 SERVED = "http://127.0.0.1:8000"
+SANDBOX = f"http://127.0.0.1:{inspect.signature(sandbox).parameters['port'].default}"
 
 FENCE = re.compile(r"```(\w*)$")
 FILE = re.compile(r"<!-- file: ([\w.-]+) -->$")
@@ -100,11 +102,11 @@ async def test_every_example_of_a_page_runs(page, tmp_path, monkeypatch):
     names: dict[str, Any] = {"__name__": page.stem}
     with served(page, tmp_path) as url:
         monkeypatch.setenv(PREFIX + "KEY", ADMIN)
-        terminal = Terminal(url)
+        terminal = Terminal(url, address(page))
         try:
             for block in read_blocks(page):
                 try:
-                    block = block._replace(text=block.text.replace(SERVED, terminal.url))
+                    block = block._replace(text=block.text.replace(terminal.shown, terminal.url))
                     await run_block(page, block, names, terminal)
                 except Exception as failure:
                     failure.add_note(f"in the example at {name_of(page)}:{block.line}")
@@ -117,10 +119,16 @@ async def test_every_example_of_a_page_runs(page, tmp_path, monkeypatch):
 def served(page: Path, folder: Path) -> Iterator[str]:
     """Where the service of the page is, if it has one."""
     if SERVE not in page.read_text(encoding="utf-8"):
-        yield SERVED
+        yield address(page)
         return
     with serving("memory://", cwd=folder) as service:
         yield service.url
+
+
+def address(page: Path) -> str:
+    """Where a reader who types what the page shows finds its service."""
+    started = [block.text for block in read_blocks(page) if block.starts]
+    return SANDBOX if any(text.startswith("$ holdfast sandbox") for text in started) else SERVED
 
 
 async def run_block(page: Path, block: Block, names: dict[str, Any], terminal: "Terminal") -> None:
@@ -169,9 +177,10 @@ async def create(event: dict[str, Any]) -> None:
 class Terminal:
     """Where the commands of a page are typed: what they set and start stays until its end."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, shown: str) -> None:
         self.url = url
-        """What stands in place of SERVED."""
+        """What stands in place of the address that is shown."""
+        self.shown = shown
         # The programs of this environment come first, and they see this very source.
         self._environment = {
             **os.environ,
@@ -227,7 +236,7 @@ class Terminal:
         self._servers.append(server)
 
         def output() -> str:
-            return printed.read_text(encoding="utf-8").replace(self.url, SERVED)
+            return printed.read_text(encoding="utf-8").replace(self.url, self.shown)
 
         def serves() -> bool:
             assert server.poll() is None, f"{command}\n{output()}"

@@ -88,8 +88,8 @@ class App:
                 self._sockets.add_route(route.path, resource)
             else:
                 endpoints[route.method] = Endpoint(service, route, numbers)
-                if route.hidden and route.method == "GET":
-                    endpoints["HEAD"] = endpoints["GET"]
+                if route.answers_head:
+                    endpoints["HEAD"] = endpoints[route.method]
         for path, endpoints in by_path.items():
             router.add_route(path, Place(endpoints, ", ".join([*endpoints, "OPTIONS"])))
 

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.api.callers import Caller, Headers
 from holdfast.api.problems import Problem, invalid, refusal
+from holdfast.api.wording import misfit, not_json
 from holdfast.domain.faults import Fault, Faults
 from holdfast.domain.outcomes import Refused
 
@@ -22,6 +23,7 @@ BIG_BODY_BYTES = 256 * 1024
 IDEMPOTENCY_KEY = "[!-~]([ -~]{0,253}[!-~])?"
 """Printable ASCII, 1 to 255 characters, no blank at its ends."""
 
+FROM_0: Mapping[str, int] = {}
 REPLAYED = {"Idempotency-Replayed": "true"}
 
 encode = msgspec.json.Encoder().encode
@@ -79,22 +81,24 @@ class Call:
         asked = b"%d:%b:%b" % (len(scope), scope, key)
         return f"key:{hashlib.blake2b(asked, digest_size=20).hexdigest()}"
 
-    def query(self, **known: int) -> dict[str, int]:
-        """Whole numbers of the query string, from 0 and of 18 digits at most; each that is not
-        there is its default here. Names that are not known are passed over."""
+    def query(self, least: Mapping[str, int] = FROM_0, **known: int) -> dict[str, int]:
+        """Whole numbers of the query string, from 0 unless `least` says otherwise, and of 18 digits
+        at most; each that is not there is its default here. Names that are not known are passed
+        over."""
         try:
             given = parse_qs(self.query_string.decode(), keep_blank_values=True, max_num_fields=20)
         except (UnicodeDecodeError, ValueError):
             raise invalid([Fault("", "the query cannot be read")]) from None
         faults = Faults()
         found = dict(known)
-        for name, default in known.items():
+        for name in known:
             if name in given:
                 text = given[name][-1]
-                number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-                if number is None:
-                    faults.add(name, "must be a whole number from 0", text)
-                found[name] = default if number is None else number
+                begin = least.get(name, 0)
+                number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+                if number < begin:
+                    faults.add(name, f"must be a whole number from {begin}", text)
+                found[name] = number
         if faults.found:
             raise invalid(faults.found)
         return found
@@ -133,32 +137,21 @@ class Body:
         except msgspec.ValidationError as fault:
             raise self._faults(body, fault) from None
         except NOT_JSON as fault:
-            raise _not_json(fault) from None
+            raise invalid([not_json(body, fault)]) from None
 
     def _faults(self, body: bytes, fault: msgspec.ValidationError) -> Problem:
         try:
             raw = msgspec.json.decode(body)
         except msgspec.ValidationError:  # a number that is too large for any type
-            return invalid([_fault(str(fault))])
+            return invalid([misfit(str(fault))])
         except NOT_JSON as worse:  # the fault came before the place where it stops being JSON
-            return _not_json(worse)
+            return invalid([not_json(body, worse)])
         if self._explain is not None:
             faults = Faults()
             self._explain(faults, raw)
             if faults.found:
                 return invalid(faults.found)
-        return invalid([_fault(str(fault))])
+        return invalid([misfit(str(fault))])
 
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def _not_json(fault: Exception) -> Problem:
-    return invalid([Fault("", f"the body is not JSON: {fault}")])
-
-
-def _fault(text: str) -> Fault:
-    """msgspec ends with the place: "Expected `int`, got `str` - at `$.best[0].quantity`"."""
-    problem, _, place = text.partition(" - at `")
-    path = place.removesuffix("`").removeprefix("$").removeprefix(".")
-    return Fault(path, f"{problem[:1].lower()}{problem[1:]}")

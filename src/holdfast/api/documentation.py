@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import zlib
 from collections.abc import Sequence
 from functools import cached_property
 from html import escape
@@ -13,10 +14,12 @@ from typing import Any
 import msgspec
 
 from holdfast.api.calls import Call, Reply
+from holdfast.api.encodings import sent
 from holdfast.api.openapi import document
 from holdfast.api.reference import Block, Code, Heading, Table, Text, reference
 from holdfast.api.routes import ANYBODY, Route
 from holdfast.api.service import Service
+from holdfast.pages.site import File
 
 CODE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\[([^\]`]+)\]\(#([\w-]+)\)")
@@ -30,27 +33,25 @@ class Documentation:
         self._table = table
 
     async def openapi(self, service: Service, call: Call) -> Reply:
-        return _reply(call, *self._document)
+        return sent(call, self._document, {})
 
     async def docs(self, service: Service, call: Call) -> Reply:
-        return _reply(call, *self._page)
+        file, guards = self._page
+        return sent(call, file, guards)
 
     @cached_property
-    def _document(self) -> tuple[bytes, dict[str, str], str]:
-        body = msgspec.json.encode(document(self._table))
-        return body, {"ETag": _etag(body)}, "application/json"
+    def _document(self) -> File:
+        return _file("application/json", msgspec.json.encode(document(self._table)))
 
     @cached_property
-    def _page(self) -> tuple[bytes, dict[str, str], str]:
+    def _page(self) -> tuple[File, dict[str, str]]:
         text, policy = page(reference(document(self._table)))
-        body = text.encode()
-        headers = {
-            "ETag": _etag(body),
+        guards = {
             "Content-Security-Policy": policy,
             "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",
         }
-        return body, headers, HTML
+        return _file(HTML, text.encode()), guards
 
 
 def routes(table: Sequence[Route]) -> list[Route]:
@@ -82,15 +83,14 @@ def routes(table: Sequence[Route]) -> list[Route]:
     ]
 
 
-def _reply(call: Call, body: bytes, headers: dict[str, str], media: str) -> Reply:
-    headers = {**headers, "Cache-Control": "no-cache"}
-    if headers["ETag"] in (call.header(b"if-none-match") or ""):
-        return Reply(304, b"", headers)
-    return Reply(200, body, headers, media)
-
-
-def _etag(body: bytes) -> str:
-    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+def _file(media: str, body: bytes) -> File:
+    """Compressed once, for all who will ask."""
+    return File(
+        media=media,
+        forms={"gzip": zlib.compress(body, zlib.Z_BEST_COMPRESSION, wbits=31), "identity": body},
+        digest=hashlib.blake2b(body, digest_size=12).hexdigest(),
+        lasting=False,
+    )
 
 
 def page(blocks: list[Block]) -> tuple[str, str]:

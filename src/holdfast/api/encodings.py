@@ -1,9 +1,15 @@
 """Which form of an answer a caller gets: Accept-Encoding, as RFC 9110 (12.5.3) has it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from holdfast.api.calls import Call, Reply
+from holdfast.pages.site import File
 
 ASKED = re.compile(r"([!#$%&'*+.^_`|~0-9a-z-]+)\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?))?\s*")
+
+FOR_EVER = "public, max-age=31536000, immutable"
+ASK_AGAIN = "no-cache"
 
 
 def choose(accept: str | None, offered: Iterable[str]) -> str:
@@ -20,3 +26,28 @@ def choose(accept: str | None, offered: Iterable[str]) -> str:
     likes.setdefault("identity", others if "*" in likes else 0.0005)
     best = max(offered, key=lambda each: likes.get(each, others), default="identity")
     return best if likes.get(best, others) > 0 else "identity"
+
+
+def sent(call: Call, file: File, headers: Mapping[str, str]) -> Reply:
+    """A file in the form the caller likes most, with these headers; 304 if he has it."""
+    encoding = choose(call.header(b"accept-encoding"), file.forms)
+    told = {
+        **headers,
+        "ETag": file.etag(encoding),
+        "Cache-Control": FOR_EVER if file.lasting else ASK_AGAIN,
+        "Vary": "Accept-Encoding",
+    }
+    if _has(call, file):
+        return Reply(304, b"", told)
+    if encoding != "identity":
+        told["Content-Encoding"] = encoding
+    return Reply(200, file.forms[encoding], told, file.media)
+
+
+def _has(call: Call, file: File) -> bool:
+    """Whether the caller has this very file, in whatever form."""
+    known = call.header(b"if-none-match")
+    if known is None:
+        return False
+    tags = {each.strip().removeprefix("W/") for each in known.split(",")}
+    return "*" in tags or not tags.isdisjoint(map(file.etag, file.forms))

@@ -31,6 +31,8 @@ from holdfast.domain.views import Summary
 from holdfast.errors import Pruned
 
 UNITS = ("sections", "seats", "pools")
+LOG_LEAST = {"limit": 1}
+"""A page of none would tell nobody whether the log goes on."""
 
 
 def _explain_event(faults: Faults, raw: Any) -> None:  # whatever was sent
@@ -184,7 +186,7 @@ async def seats(service: Service, call: Call) -> Reply:
 
 async def log(service: Service, call: Call) -> Reply:
     event = call.params["event"]
-    query = call.query(after=0, limit=100)
+    query = call.query(LOG_LEAST, after=0, limit=100)
     try:
         entries = await service.shop.log(event, **query)
     except Pruned as pruned:
@@ -274,5 +276,6 @@ ROUTES = [
             "after": "The number of the last fact you have; 0 for the first page.",
             "limit": "How many at most: 100 unless you say so, and never more than 10,000.",
         },
+        least=LOG_LEAST,
     ),
 ]

@@ -27,7 +27,7 @@ Holds and sells numbered seats and counted stock to crowds, and cannot oversell.
 
 Send an API key as `Authorization: Bearer KEY`. Times are RFC 3339 in UTC, money is in minor units
 (cents), and whatever is refused is answered with `application/problem+json`, whose `reason` is a
-stable word."""
+stable word. Whatever answers GET, but for a stream, answers HEAD."""
 
 PATTERNS = {
     "provider": "[a-z]{1,32}",
@@ -220,7 +220,6 @@ def _security(route: Route) -> list[Json]:
 
 def _parameters(route: Route) -> list[Json]:
     in_path = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
-    number = {"type": "integer", "minimum": 0, "maximum": NUMBER_MAX}
     return [
         *(
             {
@@ -234,7 +233,16 @@ def _parameters(route: Route) -> list[Json]:
             for name in in_path
         ),
         *(
-            {"name": name, "in": "query", "description": says, "schema": number}
+            {
+                "name": name,
+                "in": "query",
+                "description": says,
+                "schema": {
+                    "type": "integer",
+                    "minimum": route.least.get(name, 0),
+                    "maximum": NUMBER_MAX,
+                },
+            }
             for name, says in route.query.items()
         ),
         *(

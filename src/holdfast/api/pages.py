@@ -14,7 +14,7 @@ import msgspec
 import holdfast
 from holdfast.api.callers import Caller
 from holdfast.api.calls import Call, Reply, reply
-from holdfast.api.encodings import choose
+from holdfast.api.encodings import sent
 from holdfast.api.keys import Key, Role
 from holdfast.api.problems import Problem
 from holdfast.api.routes import ANYBODY, Route
@@ -48,8 +48,6 @@ PAGE_GUARDS = {
 }
 PAGE = re.compile(r"/(lab|ops|design|e/[^/]+)/+")
 NOBODY = Caller(Key("", Role.PUBLIC, ""))
-FOR_EVER = "public, max-age=31536000, immutable"
-ASK_AGAIN = "no-cache"
 
 
 class About(msgspec.Struct, frozen=True):
@@ -88,7 +86,7 @@ async def home(service: Service, call: Call) -> Reply:
 
 async def page(service: Service, call: Call) -> Reply:
     """The same document for every page: which one it is, its script reads off the address."""
-    return _sent(call, await _found(service, INDEX), PAGE_GUARDS)
+    return sent(call, await _found(service, INDEX), PAGE_GUARDS)
 
 
 async def lost(
@@ -104,12 +102,12 @@ async def lost(
     if PAGE.fullmatch(path):
         return Reply(308, b"", {**GUARDS, "Location": quote(path.rstrip("/"))})
     known = {name: value for name, value in headers.items() if name != b"if-none-match"}
-    sent = _sent(Call(NOBODY, {}, known, b"", "", ""), await _found(service, INDEX), PAGE_GUARDS)
-    return Reply(404, sent.body, sent.headers, sent.content_type)
+    asked = Call(NOBODY, {}, known, b"", "", "")
+    return sent(asked, await _found(service, INDEX), PAGE_GUARDS)._replace(status=404)
 
 
 async def asset(service: Service, call: Call) -> Reply:
-    return _sent(call, await _found(service, f"{ASSETS}/{call.params['name']}"), GUARDS)
+    return sent(call, await _found(service, f"{ASSETS}/{call.params['name']}"), GUARDS)
 
 
 async def _found(service: Service, name: str) -> File:
@@ -123,30 +121,6 @@ async def _found(service: Service, name: str) -> File:
     if name not in files:
         raise _nothing("there is no such file")
     return files[name]
-
-
-def _sent(call: Call, file: File, guards: dict[str, str]) -> Reply:
-    encoding = choose(call.header(b"accept-encoding"), file.forms)
-    headers = {
-        **guards,
-        "ETag": file.etag(encoding),
-        "Cache-Control": FOR_EVER if file.lasting else ASK_AGAIN,
-        "Vary": "Accept-Encoding",
-    }
-    if _has(call, file):
-        return Reply(304, b"", headers)
-    if encoding != "identity":
-        headers["Content-Encoding"] = encoding
-    return Reply(200, file.forms[encoding], headers, file.media)
-
-
-def _has(call: Call, file: File) -> bool:
-    """Whether the caller has this very file, in whatever form."""
-    known = call.header(b"if-none-match")
-    if known is None:
-        return False
-    tags = {each.strip().removeprefix("W/") for each in known.split(",")}
-    return "*" in tags or not tags.isdisjoint(map(file.etag, file.forms))
 
 
 def _nothing(detail: str) -> Problem:

@@ -73,7 +73,8 @@ ABOUT: tuple[Block, ...] = (
         "(cents). New fields may be added to answers at any time. Every answer to a call of these "
         "has an `X-Request-Id`: yours if you sent one, else a new one. What is refused or fails is "
         "`application/problem+json`; its `reason` is a stable word, and each is explained under "
-        "[Problems](#problems)."
+        "[Problems](#problems). Whatever answers GET, but for a stream, answers HEAD: the same "
+        "without the body."
     ),
 )
 

@@ -39,6 +39,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Of each status the reasons that its problem may give."""
     query: Mapping[str, str] = {}
     """Names of query parameters, each a whole number, and what they say."""
+    least: Mapping[str, int] = {}
+    """Of those the smallest, where it is not 0."""
     texts: Mapping[str, str] = {}
     """Names of query parameters that must be there, each an id, and what they say."""
     headers: tuple[str, ...] = ()
@@ -47,9 +49,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a public key may come as ?key=."""
     stream: bool = False
     hidden: bool = False
-    """Whether it is no part of the API: the OpenAPI document does not show it. It also answers
-    HEAD, as whoever looks at pages expects."""
+    """Whether it is no part of the API: the OpenAPI document does not show it."""
 
     @property
     def name(self) -> str:
         return f"{self.method} {self.path}"
+
+    @property
+    def answers_head(self) -> bool:
+        """As GET, without the body. Not a stream: what it would answer only a subscription tells,
+        and that is a place among those who watch, taken for nobody."""
+        return self.method == "GET" and not self.stream

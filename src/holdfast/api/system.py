@@ -1,5 +1,7 @@
 """The deployment itself over HTTP: health, metrics, the gate's switch and its reconciliation."""
 
+from typing import get_args
+
 import holdfast
 from holdfast.api import wire
 from holdfast.api.calls import Body, Call, Reply, reply
@@ -7,12 +9,21 @@ from holdfast.api.keys import Role
 from holdfast.api.problems import Problem
 from holdfast.api.routes import ADMIN, ANYBODY, Route
 from holdfast.api.service import Service
+from holdfast.domain.faults import Faults
 from holdfast.domain.model import instant
 from holdfast.errors import GateDown, HoldfastError
 from holdfast.upkeep.rounds import Round, Rounds, read
 
-CHANGES = Body(wire.SystemChanges)
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def _explain(faults: Faults, raw: object) -> None:
+    body = faults.mapping("", raw, wire.SystemChanges.__struct_fields__)
+    if body.get("gate") not in get_args(wire.Flags):
+        faults.add("gate", "must be on or off", body.get("gate"))
+
+
+CHANGES = Body(wire.SystemChanges, _explain)
 
 
 async def healthz(service: Service, call: Call) -> Reply:

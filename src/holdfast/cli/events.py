@@ -18,6 +18,7 @@ from holdfast.cli.shared import (
     JsonOption,
     StoreOption,
     money,
+    opened_shop,
     print_json,
     print_pairs,
     print_table,
@@ -68,7 +69,7 @@ def house(event: EventArgument, store: StoreOption = None) -> None:
 
 
 async def _seat_map(store: str | None, event: str) -> SeatMap | None:
-    async with Holdfast.open(store, upkeep=False) as shop:
+    async with opened_shop(store=store) as shop:
         return await shop.seats(event)
 
 
@@ -148,11 +149,12 @@ def close(event: EventArgument, store: StoreOption = None, as_json: JsonOption =
 
 
 async def _summaries(store: str | None) -> list[Summary]:
-    async with Holdfast.open(store, upkeep=False) as shop:
+    async with opened_shop(store=store) as shop:
         return await shop.events()
 
 
 async def _create(store: str | None, plan: Any) -> Summary:  # whatever the file holds
+    # Not `opened_shop`: a shop may begin with its first event.
     async with Holdfast.open(store, upkeep=False) as shop:
         match await shop.create_event(plan):
             case Created(event):
@@ -164,7 +166,7 @@ async def _create(store: str | None, plan: Any) -> Summary:  # whatever the file
 
 
 async def _change(store: str | None, event: str, state: str) -> Summary:
-    async with Holdfast.open(store, upkeep=False) as shop:
+    async with opened_shop(store=store) as shop:
         match await shop.change_event(event, state=state):
             case Changed(changed):
                 return await _summary(shop, changed.id)
@@ -173,7 +175,7 @@ async def _change(store: str | None, event: str, state: str) -> Summary:
 
 
 async def _show(store: str | None, event: str) -> tuple[Summary, SeatMap]:
-    async with Holdfast.open(store, upkeep=False) as shop:
+    async with opened_shop(store=store) as shop:
         summary = await _summary(shop, event)
         # The store's own map: whoever administers an event sees the units of every channel.
         return summary, await shop.store.seat_map(event) or SeatMap(summary.seq, [], [])

@@ -142,8 +142,11 @@ async def opened_store(settings: Settings, *, new: bool = False) -> AsyncIterato
 @asynccontextmanager
 async def opened_shop(**given: str | None) -> AsyncIterator[Holdfast]:
     """A shop that is there already; fails as `find_store` does."""
-    await find_store(read_settings(given))
-    async with Holdfast.open(**given, upkeep=False) as shop:
+    settings = read_settings(given)
+    # Made before its store is looked for: a setting that cannot be is said first.
+    shop = Holdfast.open(**given, upkeep=False)
+    await find_store(settings)
+    async with shop:
         yield shop
 
 
