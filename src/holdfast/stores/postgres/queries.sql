@@ -147,7 +147,7 @@ SELECT c.pool, c.hold, c.quantity, c.until_ms
 FROM unnest($2::text::text[], $3::text::bigint[]) AS short (pool, units)
 CROSS JOIN LATERAL (
     SELECT pool, hold, quantity, until_ms FROM holdfast.claims
-    WHERE event = $1 AND pool = short.pool AND until_ms <= $4
+    WHERE event = $1 AND pool = short.pool AND until_ms <= $4 AND quantity > 0
     ORDER BY until_ms LIMIT short.units
 ) c;
 
@@ -306,12 +306,13 @@ INSERT INTO holdfast.commands (event, id, digest, outcome, at_ms)
 SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint[]);
 
 -- name: forget_records
--- Two processes never wait for each other here: each takes what the other left.
+-- Two processes never wait for each other here: each takes what the other left. All records are of
+-- some time from 0 on: that they are named so is for the index, which nobody else shall use.
 DELETE FROM holdfast.commands c USING unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[])
      AS old (event, before_ms, most)
 WHERE c.event = old.event AND c.id = ANY (ARRAY (
     SELECT id FROM holdfast.commands
-    WHERE event = old.event AND at_ms < old.before_ms
+    WHERE event = old.event AND at_ms < old.before_ms AND at_ms >= 0
     ORDER BY at_ms LIMIT old.most FOR UPDATE SKIP LOCKED));
 
 -- name: insert_counters
@@ -374,7 +375,7 @@ WHERE p.event = $1 AND NOT s.withdrawn ORDER BY p.position;
 SELECT p.id, p.capacity,
        (p.capacity - p.held - p.sold + (
            SELECT coalesce(sum(c.quantity), 0) FROM holdfast.claims c
-           WHERE c.event = p.event AND c.pool = p.id AND c.until_ms <= $2))::bigint,
+           WHERE c.event = p.event AND c.pool = p.id AND c.until_ms <= $2 AND c.quantity > 0))::bigint,
        p.tier, p.channel
 FROM holdfast.pools p WHERE p.event = $1 ORDER BY p.id;
 

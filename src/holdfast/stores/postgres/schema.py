@@ -5,12 +5,13 @@ from importlib.resources import files
 from holdfast.errors import SchemaMismatch
 from holdfast.stores.postgres.errors import Connection
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MIGRATIONS: dict[int, str] = {
     1: "schema.sql",
     2: "schema_2.sql",
     3: "schema_3.sql",
     4: "schema_4.sql",
+    5: "schema_5.sql",
 }
 """Each version and the file that leads to it from the one before."""
 UNKNOWN = -1

@@ -170,7 +170,7 @@ class PostgresStore:
     async def _connect_barrier(self) -> Connection:
         db = await self._connect()
         if not self.pooled:
-            await db.execute(ways.BARRIER)
+            await db.execute("; ".join(f"SET {way}" for way in ways.BY_KEY))
         return db
 
     async def close(self) -> None:

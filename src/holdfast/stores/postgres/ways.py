@@ -13,7 +13,7 @@ NARROW = "; ".join(
     [
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         *("SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = 0"),
-        "SET LOCAL idle_in_transaction_session_timeout = 0",
+        *("SET LOCAL idle_in_transaction_session_timeout = 0", "SET LOCAL plan_cache_mode = auto"),
     ]
 )
 WIDE = "; ".join(
@@ -25,14 +25,18 @@ WIDE = "; ".join(
         "SET LOCAL enable_nestloop = off",
     ]
 )
-BARRIER = "; ".join(
-    [
-        *(f"SET enable_{plan} = off" for plan in PLANS),
-        # Left to itself the server plans it anew each time, for it cannot know how many keys will
-        # come (measured: 250 us, as long as the flush itself).
-        "SET plan_cache_mode = force_generic_plan",
-    ]
-)
+BY_KEY = [
+    # What finds its rows by key does so whatever the tables are like. A planner that has not met a
+    # table yet would rather scan it while it is small, and keeps to that plan when it has grown
+    # (measured: 118 ms instead of 1 for the holds of a batch).
+    *(f"enable_{plan} = off" for plan in PLANS),
+    # What has to scan after all looks so costly then that it would be compiled first, which
+    # takes longer than any batch (measured: 40 to 80 ms).
+    "jit = off",
+    # One plan is as good as another. Left to itself the server may make a new one each time, for it
+    # cannot know how many keys will come (measured: 250 us for a barrier, as long as its flush).
+    "plan_cache_mode = force_generic_plan",
+]
 VIEWS = {name: f"{SQL[name]}\n/* in a view */" for name in ("counters", "config")}
 """What batches ask for too, as a wide view asks for it: a plan is kept with its text for long, and
 that of a view would be no good in a batch."""
@@ -43,13 +47,7 @@ def of_a_batch(settings: Settings) -> list[str]:
     return [
         f"lock_timeout = {settings.lock_timeout_ms}",
         f"statement_timeout = {settings.statement_timeout_ms}",
-        # Every statement of a batch finds its rows by key. A planner that has not met a table yet
-        # would rather scan it while it is small, and keeps to that plan when it has grown
-        # (measured: 118 ms instead of 1 for the holds of a batch).
-        *(f"enable_{plan} = off" for plan in PLANS),
-        # What has to scan after all looks so costly then that it would be compiled first, which
-        # takes longer than any batch (measured: 40 to 80 ms).
-        "jit = off",
+        *BY_KEY,
         # A process that stops in the middle must not keep its locks.
         f"idle_in_transaction_session_timeout = {settings.statement_timeout_ms}",
         f"synchronous_commit = {durable}",

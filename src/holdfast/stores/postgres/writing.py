@@ -30,6 +30,14 @@ TOGETHER = frozenset(
 """What may be written in one statement. Its parts do not see what the others write, so none of them
 may build on another: an event that is made and moved on, a seat that is unsold and sold again."""
 UNCOUNTED = "forget_records"
+HOLDING = ("update_seat", "insert_hold")
+CHECKOUT = (
+    *("update_seat", "insert_sold", "insert_hold", "update_hold", "insert_order", "update_order"),
+    *("insert_record", "forget_records"),
+)
+"""In the order in which everybody writes. Holds and checkouts come in every mixture; a statement
+for each would be read and planned anew for every connection, so what a batch does not write is
+written with no rows (measured: 11 us less of the server's time for a checkout)."""
 PLACEHOLDER = re.compile(r"\$(\d+)")
 ADVANCE_ARGS = 10
 
@@ -37,6 +45,14 @@ ADVANCE_ARGS = 10
 ALL_OR_NOTHING = """CASE WHEN EXISTS (SELECT FROM counter) THEN (SELECT seq FROM counter)
             ELSE 1 / (SELECT count(*) FROM counter) END"""
 """A division by zero undoes the statement."""
+
+
+def _padded(writes: Sequence[Write]) -> Sequence[Write]:
+    """The same, as one of the few statements that nearly all batches are."""
+    given = {write.query: write for write in writes}
+    if tuple(given) == HOLDING or not given.keys() <= set(CHECKOUT):
+        return writes
+    return [given.get(query) or Write(query, []) for query in CHECKOUT]
 
 
 def _may_go_together(writes: Sequence[Write]) -> bool:
@@ -52,6 +68,12 @@ def _moved(shelf: Shelf, now: Millis) -> tuple[Any, ...]:
     """The arguments of `advance`: how the counter moves on, and the facts."""
     facts = columns([(fact.type, rows.to_json(fact.data)) for fact in shelf.facts])
     return (*rows.advance(shelf), now, *(facts or ["{}", "{}"]))
+
+
+@cache
+def _no_rows(query: str) -> list[str]:
+    """An empty array for each of its arguments."""
+    return ["{}"] * max(int(found) for found in PLACEHOLDER.findall(SQL[query]))
 
 
 @cache
@@ -106,7 +128,8 @@ class Writer:
     async def _write_together(
         self, writes: Sequence[Write], moved: Sequence[Any], *, alone: bool = False
     ) -> int | None:
-        parts = [columns(write.rows) for write in writes]
+        writes = _padded(writes)
+        parts = [columns(write.rows) or _no_rows(write.query) for write in writes]
         counts = [len(write.rows) for write in writes if write.query != UNCOUNTED]
         queries = tuple([write.query for write in writes])
         statement = _together(queries, tuple(map(len, parts)), alone)
