@@ -49,6 +49,8 @@ RETRY_AFTER_SECONDS = 1.0
 ALONE = (CreateEvent, ChangeEvent, AddCapacity, Withdraw)
 """These change what other commands are decided under, so each is a batch of its own."""
 
+ASKING = (PlaceHold, Sell)
+
 Apply = Callable[[Sequence[Command], Committed], Awaitable[list[Answer]]]
 Known = Callable[[Command], Answer | None]
 """What a command whose turn has come can be told without asking the authority."""
@@ -141,9 +143,10 @@ class Lane:
     async def _run(self) -> None:
         first = self._cold and len(self._queue) > self._many
         self._cold = False
+        solos = self._solo_waiting
         batch = self._next_batch(self._many if first else self._batch_max)
         # What the first of a crowd were told has to be known before the next batch is formed.
-        solo = self._solo_running = first or any(_solo(command) for command, _ in batch)
+        solo = self._solo_running = first or self._solo_waiting < solos
         running = True
         loop = self._loop
 
@@ -216,7 +219,7 @@ class Lane:
             if not answer.waiting_for:
                 waiting.set_result(answer)
                 continue
-            assert isinstance(command, PlaceHold | Sell), command
+            assert isinstance(command, ASKING), command
             if command.waits >= WAITS_MAX:
                 waiting.set_exception(StoreBusy("the seats asked for are locked by others"))
             else:
@@ -247,7 +250,7 @@ class Lane:
 def _solo(command: Command) -> bool:
     """No other batch of the lane may run beside its own: it changes what others are decided under,
     or it chooses from a house in which others leave marks before they commit."""
-    if isinstance(command, PlaceHold | Sell):
+    if isinstance(command, ASKING):
         return bool(command.ask.best)
     if isinstance(command, SettleOrder):
         return command.late and command.other_seats

@@ -444,7 +444,8 @@ class Saga:
     async def _ask(self, step: Step, call: Awaitable[T]) -> T:
         """The provider, within its time. With less ado than asyncio.timeout has: it is asked twice
         for every order."""
-        task = asyncio.current_task()
+        loop = self.told.get_loop()
+        task = asyncio.current_task(loop)
         assert task is not None
         late: list[bool] = []
 
@@ -452,7 +453,7 @@ class Saga:
             late.append(True)
             task.cancel()
 
-        timer = task.get_loop().call_later(self._patience.attempt_seconds, enough)
+        timer = loop.call_later(self._patience.attempt_seconds, enough)
         try:
             return await self._through(step, call)
         except asyncio.CancelledError:

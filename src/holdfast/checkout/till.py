@@ -246,7 +246,7 @@ class Till:
         """Goes on by itself from here."""
         id = saga.order.id
         self._driving[id] = saga
-        task = self._tasks[id] = asyncio.create_task(self._run(saga, take, afresh))
+        task = self._tasks[id] = saga.told.get_loop().create_task(self._run(saga, take, afresh))
         task.add_done_callback(lambda _: self._ended(id, task))
         return saga
 
@@ -295,7 +295,7 @@ class Till:
         """The order when there is something to say, or as it stands when the caller has waited
         enough. That he waits no longer changes nothing for the order."""
         if not saga.told.done():
-            loop = asyncio.get_running_loop()
+            loop = saga.told.get_loop()
             enough = loop.call_later(self._wait_seconds, lambda: saga.tell(saga.order))
             try:
                 return await asyncio.shield(saga.told)

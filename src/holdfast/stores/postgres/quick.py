@@ -85,7 +85,8 @@ class Look:
         self._followed = self._opened.union(settling)
         self._repeatable = sorted(command.id for command in commands if command.digest)
         self._records: list[Record] = []
-        self._recalled: tuple[list[Seat], list[Hold], list[Order]] = ([], [], [])
+        self._recalled: tuple[set[str], set[str], set[str]] = (set(), set(), set())
+        """Ids of seats, holds and orders."""
         self.now: Millis = 0
 
     @property
@@ -94,9 +95,9 @@ class Look:
         seats, holds, orders = self._recalled
         shelf = self._shelf
         return (
-            all(seat.id in shelf.seats.was for seat in seats)
-            and all(hold.id in shelf.holds.was for hold in holds)
-            and all(order.id in shelf.orders.was for order in orders)
+            shelf.seats.was.keys() >= seats
+            and shelf.holds.was.keys() >= holds
+            and shelf.orders.was.keys() >= orders
         )
 
     async def fetch(self, want: Fetch) -> Sequence[Any]:
@@ -120,9 +121,9 @@ class Look:
             known = self._written.seats
             near = filter(None, map(known.get, ids))
             recalled = [seat for seat in near if seat.hold in self._followed]
-            self._recalled[0].extend(recalled)
-            without = {seat.id for seat in recalled}
-            ids = [id for id in ids if id not in without]
+            known_ids = self._recalled[0]
+            known_ids.update([seat.id for seat in recalled])
+            ids = [id for id in ids if id not in known_ids]
         rows = await self._rows("look", ids, self._repeatable)
         *found, counter = rows or [("", "", None, None, 0)]
         version, started, _, seq, now, *_ = counter
@@ -143,7 +144,7 @@ class Look:
             known.update(dict.fromkeys(new))
             followed = self._followed.intersection(new)
             recalled = [hold for id in followed if (hold := self._written.holds.get(id))]
-            self._recalled[1].extend(recalled)
+            self._recalled[1].update([hold.id for hold in recalled])
             known.update((hold.id, hold) for hold in recalled)
             if unknown := [id for id in new if known[id] is None]:
                 found = [to_hold(row) for row in await self._rows("peek_holds", unknown)]
@@ -156,7 +157,7 @@ class Look:
     async def _fetch_orders(self, ids: Sequence[str]) -> list[Order]:
         known = self._written.orders
         recalled = [order for id in ids if (order := known.get(id))]
-        self._recalled[2].extend(recalled)
+        self._recalled[2].update([order.id for order in recalled])
         unknown = [id for id in ids if id not in known and id not in self._new_orders]
         found = await self._rows("peek_orders", unknown) if unknown else []
         return [*recalled, *map(to_order, found)]
