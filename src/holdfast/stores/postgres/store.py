@@ -265,9 +265,13 @@ class PostgresStore:
                 _drop(db)
                 await self._distrust()
                 raise CommitUnknown(f"{self.url} did not answer a batch: {said(cause)}") from cause
-            except (NotQuick, StoreBusy, asyncpg.PostgresError):
+            except NotQuick:
+                return None
+            except (StoreBusy, asyncpg.PostgresError):
+                # Whatever it is, it is found again, and dealt with, under locks; perhaps it was
+                # because of a row that is no longer as it was recalled.
                 self._recent.forget(event)
-                return None  # whatever it is, it is found again, and dealt with, under locks
+                return None
             except asyncio.CancelledError:
                 _drop(db)
                 raise
