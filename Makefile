@@ -26,11 +26,12 @@ run: setup ## the demo: an event on sale at http://127.0.0.1:8000
 	@$(pages_if_node)
 	@.venv/bin/holdfast demo $(if $(PORT),--port "$(PORT)") $(ARGS)
 
+# Many tests wait for servers: three at a time keep two cores busy.
 test: setup services ## format, lint, types, then every test but the soak, on real services
 	$(static_checks)
 	@$(pages_if_node)
 	$(web_checks)
-	$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(PY) -m pytest -n 3 --dist loadgroup $(ARGS)
 
 check: setup ## format, lint, types and the quick tests, in under a minute
 	$(static_checks)

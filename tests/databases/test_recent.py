@@ -146,10 +146,66 @@ async def test_an_order_is_opened_once_though_its_hold_is_recalled_as_paying(sho
     assert await drift(shop.store) == []
 
 
-async def test_what_is_kept_in_mind_has_a_limit(shop, monkeypatch):
-    monkeypatch.setattr(recent, "ROWS_MAX", 4)
-    holds = [await held(shop, f"u{n}", seats=[f"A-1-{n}"]) for n in range(1, 9)]
-    written = shop.store._recent.of(E1)
-    assert len(written.holds) + len(written.seats) <= 4 + 2
+async def test_an_id_that_a_hold_has_is_known_though_its_own_seat_is_asked_for(shop):
+    """Looked at, though nobody writes it: else its buyer would be refused by his own hold."""
+    await held(shop, "ann", seats=["A-1-1"], id="mine")
+    again = {"buyer": "ann", "id": "mine", "idempotency_key": "k2", "seats": ["A-1-1", "A-1-2"]}
+    _, no = await asyncio.gather(held(shop, "bob", seats=["A-2-2"]), shop.place_hold(E1, **again))
+    assert no == Refused(Reason.EXISTS, f"{E1}.mine")
+
+
+async def test_a_repetition_beside_an_order_of_its_hold_hides_it_from_nobody(shop):
+    ask: dict[str, Any] = {"buyer": "ann", "id": "mine", "seats": ["A-1-1"]}
+    placed = await shop.place_hold(E1, **ask)
+    repeated, opening, _ = await asyncio.gather(
+        shop.place_hold(E1, **ask), opened(shop, placed.hold), held(shop, "bob", seats=["A-2-2"])
+    )
+    assert repeated == placed
+    assert isinstance(opening, Opened)
+    assert await drift(shop.store) == []
+
+
+async def test_a_dead_hold_is_announced_though_its_placing_is_repeated_beside(shop, clock):
+    ask: dict[str, Any] = {"buyer": "ann", "id": "mine", "seats": ["A-1-1"]}
+    placed = await shop.place_hold(E1, **ask)
+    clock.now = placed.hold.soft_ms
+    repeated, _ = await asyncio.gather(
+        shop.place_hold(E1, **ask), held(shop, "bob", seats=["A-1-1"])
+    )
+    assert repeated == placed
+    assert [entry.type for entry in await shop.log(E1)][-2:] == ["hold.expired", "hold.placed"]
+    assert await drift(shop.store) == []
+
+
+async def test_an_order_id_that_is_taken_is_said_to_be(shop):
+    first = await held(shop, "ann", seats=["A-1-1"])
+    assert isinstance(await opened(shop, first, order="mine"), Opened)
+    gone = await held(shop, "ann", seats=["A-1-2"])
+    assert isinstance(await shop.release_hold(gone.id), Released)
+    _, no = await asyncio.gather(
+        held(shop, "bob", seats=["A-2-2"]), opened(shop, gone, order="mine", key="k")
+    )
+    assert no == Refused(Reason.EXISTS, f"{E1}.mine")
+
+
+async def test_what_is_kept_in_mind_has_a_limit_over_all_events(shop, monkeypatch):
+    monkeypatch.setattr(recent, "ROWS_MAX", 6)
+    for event in ("e2", "e3"):
+        await shop.create_event(plan(id=event))
+    holds = [await held(shop, f"u{n}", seats=[f"A-1-{n}"]) for n in range(1, 6)]
+    for event in ("e2", "e3"):
+        for n in range(1, 6):
+            await shop.place_hold(event, buyer=f"u{n}", seats=[f"A-1-{n}"])
+            assert len(shop.store._recent) <= 6
     assert isinstance(await opened(shop, holds[0]), Opened)
     assert await drift(shop.store) == []
+
+
+async def test_what_has_ended_is_not_kept_in_mind(shop):
+    before = len(shop.store._recent)
+    hold = await held(shop, "ann", seats=["A-1-1"])
+    opening = await opened(shop, hold)
+    assert isinstance(opening, Opened)
+    assert len(shop.store._recent) == before + 3
+    assert isinstance(await settled(shop, opening.order), Confirmed)
+    assert len(shop.store._recent) == before + 1  # the order: its money is still to be taken

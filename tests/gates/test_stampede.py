@@ -28,7 +28,7 @@ SHARE_MAX = 0.01
 ONE_EACH: dict[str, Any] = {"batch_max": 1}
 """Each command is a transaction of its own, so the database's count of transactions is one of
 commands: a batch of 500 refusals would else look like one."""
-PATIENT_MS = 2_000
+PATIENT_MS = 10_000
 """A crowd of 10,000 keeps the event loop busy for longer than the 100 ms that a gate has else, and
 these tests are about a gate that is well."""
 WAITING = 200

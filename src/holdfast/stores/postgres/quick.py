@@ -65,34 +65,40 @@ class Look:
         shelf: Shelf,
         commands: Sequence[Command],
         started: object,
-        written: Written,
+        written: Written | None,
         clock: Clock | None = None,
     ) -> None:
+        """Without what was `written` here before, nothing is taken for granted."""
         self._db = db
         self._event = event
         self._shelf = shelf
         self._started = started
-        self._written = written
+        self._written = written or Written()
         self._clock = clock
-        # That these are free, the inserts find out.
+        # That ids of our own are free, the inserts find out.
         self._holds: dict[str, Hold | None] = {
-            command.hold: None for command in commands if type(command) is PlaceHold
+            command.hold: None
+            for command in commands
+            if type(command) is PlaceHold and not command.digest
         }
         opening = [command for command in commands if type(command) is OpenOrder]
-        self._new_orders = {command.order for command in opening}
         self._opened = {command.hold for command in opening}
         settling = (command.hold for command in commands if type(command) is SettleOrder)
         self._followed = self._opened.union(settling)
         self._repeatable = sorted(command.id for command in commands if command.digest)
         self._records: list[Record] = []
-        self._recalled: tuple[set[str], set[str], set[str]] = (set(), set(), set())
-        """Ids of seats, holds and orders."""
+        # An order under a key has an id of ours, too, unless its caller chose both.
+        chosen = {command.order for command in opening if command.digest}
+        assumed = chosen if written is not None else set()
+        self._new_orders = {command.order for command in opening if not command.digest} | assumed
+        self._unseen: tuple[set[str], set[str], set[str]] = (set(), set(), assumed)
+        """Ids of seats, holds and orders that were recalled or taken for granted."""
         self.now: Millis = 0
 
     @property
     def sure(self) -> bool:
-        """Whether every row that was recalled is about to be written, and so guarded."""
-        seats, holds, orders = self._recalled
+        """Whether every row that was not looked at is about to be written, and so guarded."""
+        seats, holds, orders = self._unseen
         shelf = self._shelf
         return (
             shelf.seats.was.keys() >= seats
@@ -121,9 +127,9 @@ class Look:
             known = self._written.seats
             near = filter(None, map(known.get, ids))
             recalled = [seat for seat in near if seat.hold in self._followed]
-            known_ids = self._recalled[0]
-            known_ids.update([seat.id for seat in recalled])
-            ids = [id for id in ids if id not in known_ids]
+            unseen = self._unseen[0]
+            unseen.update([seat.id for seat in recalled])
+            ids = [id for id in ids if id not in unseen]
         rows = await self._rows("look", ids, self._repeatable)
         *found, counter = rows or [("", "", None, None, 0)]
         version, started, _, seq, now, *_ = counter
@@ -144,7 +150,7 @@ class Look:
             known.update(dict.fromkeys(new))
             followed = self._followed.intersection(new)
             recalled = [hold for id in followed if (hold := self._written.holds.get(id))]
-            self._recalled[1].update([hold.id for hold in recalled])
+            self._unseen[1].update([hold.id for hold in recalled])
             known.update((hold.id, hold) for hold in recalled)
             if unknown := [id for id in new if known[id] is None]:
                 found = [to_hold(row) for row in await self._rows("peek_holds", unknown)]
@@ -157,7 +163,7 @@ class Look:
     async def _fetch_orders(self, ids: Sequence[str]) -> list[Order]:
         known = self._written.orders
         recalled = [order for id in ids if (order := known.get(id))]
-        self._recalled[2].update([order.id for order in recalled])
+        self._unseen[2].update([order.id for order in recalled])
         unknown = [id for id in ids if id not in known and id not in self._new_orders]
         found = await self._rows("peek_orders", unknown) if unknown else []
         return [*recalled, *map(to_order, found)]

@@ -7,11 +7,15 @@ would have been decided on such a row without writing it, a refusal for one, is 
 look.
 """
 
+from typing import TypeVar
+
 from holdfast.domain.model import Hold, Order, Seat
-from holdfast.domain.shelf import Shelf
+from holdfast.domain.shelf import Keyed, Rows, Shelf
 
 ROWS_MAX = 50_000
-EVENTS_MAX = 100
+"""Of all events."""
+
+R = TypeVar("R", bound=Keyed)
 
 
 class Written:
@@ -24,44 +28,53 @@ class Written:
         self.orders: dict[str, Order] = {}
         self.seats: dict[str, Seat] = {}
 
+    def __len__(self) -> int:
+        return len(self.holds) + len(self.orders) + len(self.seats)
+
     def learn(self, shelf: Shelf) -> None:
-        """What a batch has committed."""
-        if len(self.holds) + len(self.orders) + len(self.seats) > ROWS_MAX:
-            self.holds, self.orders, self.seats = {}, {}, {}
-        for id in shelf.holds.was:
-            hold = shelf.holds.now[id]
+        for hold in _changed(shelf.holds, self.holds):
             if hold.open:
-                self.holds[id] = hold
-            else:
-                self.holds.pop(id, None)
-        for id in shelf.orders.was:
-            order = shelf.orders.now[id]
+                self.holds[hold.id] = hold
+        for order in _changed(shelf.orders, self.orders):
             if order.due_ms is not None:
-                self.orders[id] = order
-            else:
-                self.orders.pop(id, None)
-        for id in shelf.seats.was:
-            seat = shelf.seats.now[id]
+                self.orders[order.id] = order
+        for seat in _changed(shelf.seats, self.seats):
             if seat.hold is not None and seat.order is None:
-                self.seats[id] = seat
-            else:
-                self.seats.pop(id, None)
+                self.seats[seat.id] = seat
+
+
+def _changed(rows: Rows[R], known: dict[str, R]) -> list[R]:
+    """The rows that a batch has written; what was known of them is forgotten."""
+    for id in rows.was:
+        known.pop(id, None)
+    return [rows.now[id] for id in rows.was]
 
 
 class Recent:
     def __init__(self) -> None:
         self._events: dict[str, Written] = {}
+        self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
 
     def of(self, event: str) -> Written:
-        found = self._events.get(event)
-        if found is None:
-            if len(self._events) >= EVENTS_MAX:
-                self._events.clear()
-            found = self._events[event] = Written()
-        return found
+        return self._events.get(event) or Written()
+
+    def learn(self, event: str, shelf: Shelf) -> None:
+        """What a batch has committed."""
+        written = self._events.setdefault(event, Written())
+        before = len(written)
+        written.learn(shelf)
+        self._rows += len(written) - before
+        if not written:
+            del self._events[event]
+        if self._rows > ROWS_MAX:
+            self.forget_all()
 
     def forget(self, event: str) -> None:
-        self._events.pop(event, None)
+        self._rows -= len(self._events.pop(event, ()))
 
     def forget_all(self) -> None:
         self._events.clear()
+        self._rows = 0

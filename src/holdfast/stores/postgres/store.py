@@ -30,7 +30,7 @@ from holdfast.stores.postgres.barrier import Barrier, Evidence
 from holdfast.stores.postgres.errors import LOST, Connection, said, translated
 from holdfast.stores.postgres.quick import Look, NotQuick, fits
 from holdfast.stores.postgres.reading import SQL, Reader
-from holdfast.stores.postgres.recent import Recent, Written
+from holdfast.stores.postgres.recent import Recent
 from holdfast.stores.postgres.wakeups import Wakeups
 from holdfast.stores.postgres.ways import NARROW, VIEWS, WIDE, view
 from holdfast.stores.postgres.writing import Writer
@@ -235,21 +235,27 @@ class PostgresStore:
             self._doubtful.difference_update([command.id for command in commands])
         return answers
 
+    def _may_be_quick(self, event: str) -> bool:
+        """Not where a house is kept: it would have to be told, and untold if that fails."""
+        if self.pooled or not self._settings.early_release:
+            return False
+        return self._houses.peek(event) is None
+
     async def _quickly(
         self, event: str, commands: Sequence[Command], *, recalling: bool = True
     ) -> tuple[list[Answer], Evidence | None] | None:
         """Looks, decides, and writes under guard, without a lock; None if it has to be done with
-        locks. Not where a house is kept: it would have to be told, and untold if that fails."""
+        locks."""
         config = self._configs.get(event)
-        usual = self.pooled or not self._settings.early_release
-        if usual or not fits(config, commands) or self._houses.peek(event) is not None:
+        if not self._may_be_quick(event) or not fits(config, commands):
             return None
         if self._doubtful and any(command.id in self._doubtful for command in commands):
             return None
         assert config is not None
         shelf = Shelf(event, config)
-        written = self._recent.of(event) if recalling else Written()
         async with self._acquired() as db:
+            # Of one moment: the server that is looked at is the one that was written to.
+            written = self._recent.of(event) if recalling else None
             started, clock = self._server_started, self._clock
             look = Look(db, config, shelf, commands, started, written, clock)
             last = None
@@ -279,7 +285,7 @@ class PostgresStore:
             return await self._quickly(event, commands, recalling=False)
         if last is None:
             return None
-        self._recent.of(event).learn(shelf)
+        self._recent.learn(event, shelf)
         self._wakeups.notify()
         return answers, Evidence(event, last, look.now, to_json(shelf.facts[-1].data))
 
@@ -355,7 +361,8 @@ class PostgresStore:
         if shelf.event is not None:
             self._configs[event] = shelf.event
         self._houses.committed(event, last - len(shelf.facts), last)
-        self._recent.of(event).learn(shelf)
+        if self._may_be_quick(event):
+            self._recent.learn(event, shelf)
         if not shelf.facts:
             return answers, None
         self._wakeups.notify()
