@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast import lanes
+from holdfast import lanes, tasks
 from holdfast.domain.commands import (
     AddCapacity,
     ChangeEvent,
@@ -237,6 +237,81 @@ async def test_the_next_batch_begins_when_the_last_has_committed_though_nobody_i
     assert not first.done()
     desk.open.set()
     assert [await first, await second] == [answer("1"), answer("2")]
+
+
+@pytest.mark.parametrize("patience", [float("inf"), 0], ids=["waiting", "at_once"])
+async def test_a_batch_waits_for_a_crowd_that_is_still_coming_in(desk, monkeypatch, patience):
+    """But not for ever: past its time it begins with those who are there."""
+    monkeypatch.setattr(tasks, "GATHER_SECONDS_MAX", patience)
+    desk.open.set()
+    lane = queue(desk)
+    waiting = [lane.submit(command(0))]
+    for id in range(1, 20):
+        waiting.append(lane.submit(command(id)))
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    if patience:
+        assert [len(batch) for batch in desk.batches] == [20]
+    else:
+        assert len(desk.batches) > 5
+
+
+@pytest.mark.parametrize("fault", ["cancelled", "known"])
+async def test_a_batch_that_was_never_formed_does_not_stop_the_lane(desk, fault):
+    """Nobody does either of these; if somebody ever does, only those are hurt who were in it."""
+    faulty = [fault == "known"]
+
+    def known(command: Command) -> Answer | None:
+        if faulty.pop():
+            raise RuntimeError
+        faulty.append(False)
+        return None
+
+    desk.open.set()
+    lane = Lanes(lambda commands, committed: desk.apply(commands, committed), known, one_lane=False)
+    for id in (0, 1):
+        lane.submit(command(id))
+    (batch,) = lane._lanes[E1].batches
+    if fault == "cancelled":
+        await asyncio.sleep(0)
+        batch.cancel()
+    await asyncio.wait([batch])
+    assert batch.cancelled() or isinstance(batch.exception(), RuntimeError)
+    faulty[:] = [False]
+    assert await lane.submit(command(2)) == answer("2")
+
+
+@pytest.mark.parametrize("crowd", [lanes.MANY_COMMANDS, lanes.MANY_COMMANDS - 1])
+async def test_a_few_wait_while_a_crowd_is_about_to_be_answered(desk, crowd):
+    """Most of it comes back at once; few who are about to be answered are not waited for."""
+    desk.committed_first = True
+    lane = queue(desk)
+    waiting = [lane.submit(command(id)) for id in range(crowd)]
+    await desk.busy()
+    waiting.append(lane.submit(command(1_000)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    few_waited = len(desk.batches) == 1
+    assert few_waited == (crowd == lanes.MANY_COMMANDS)
+    desk.open.set()
+    await asyncio.gather(*waiting)
+    assert [len(batch) for batch in desk.batches] == [crowd, 1]
+
+
+@pytest.mark.parametrize("last", [command, best], ids=["plain", "best"])
+async def test_many_need_not_wait_until_a_crowd_is_answered(desk, last):
+    """Nor if one of them chooses its seats: the crowd before them has committed."""
+    desk.committed_first = True
+    lane = queue(desk)
+    many = lanes.MANY_COMMANDS
+    waiting = [lane.submit(command(id)) for id in range(many)]
+    await desk.busy()
+    waiting += [lane.submit(command(many + id)) for id in range(many - 1)]
+    waiting.append(lane.submit(last(2 * many - 1)))
+    await desk.busy()
+    assert [len(batch) for batch in desk.batches] == [many, many]
+    desk.open.set()
+    await asyncio.gather(*waiting)
 
 
 async def test_only_so_many_batches_wait_for_the_disk(desk):
@@ -635,7 +710,7 @@ async def test_the_first_of_a_crowd_are_asked_for_the_rest(desk, monkeypatch, co
     no = Answer(Refused(Reason.SOLD_OUT))
     answers = await crowd_on(desk, 500, lambda _: no if desk.batches else None)
     decided = sum(map(len, desk.batches))
-    assert decided == (lanes.MANY_COMMANDS if cold_seconds == 1.0 else 500)
+    assert decided == (lanes.FIRST_COMMANDS if cold_seconds == 1.0 else 500)
     assert answers.count(no) == 500 - decided
 
 

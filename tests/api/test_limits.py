@@ -215,12 +215,12 @@ async def test_what_one_limit_refuses_costs_nothing_of_the_others(watch):
 async def test_sellers_and_admins_are_exempt_unless_their_key_has_a_rate(watch):
     limits = made(watch, address_burst=1)
     for role in (Role.SELLER, Role.ADMIN):
-        assert not limits.limits(caller(role))
-        assert limits.limits(caller(role, rate=1.0))
+        assert not caller(role).limited
+        assert caller(role, rate=1.0).limited
         assert await limits.admit(caller(role), HERE) == Verdict(0.0, {})
         assert await admitted(limits, caller(role), 100) == 100
-    assert limits.limits(caller())
-    assert limits.limits(ANN)
+    assert caller().limited
+    assert ANN.limited
 
 
 async def test_a_keys_rate_is_for_all_who_have_it_and_five_seconds_of_it_may_come_at_once(watch):

@@ -167,3 +167,18 @@ async def test_connections_that_are_cut_are_no_traceback_in_the_log(url, databas
             assert await database.cut(session) > 0
             await held(shop, best=1)
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_who_stops_looking_at_any_moment_leaves_no_transaction_behind(
+    url, postgres_only, caplog
+):
+    """A process that stops while it reads: the driver would find the transaction, and complain."""
+    async with selling(url) as shop:
+        for turns in range(60):
+            looking = asyncio.create_task(shop.store.heads())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+        assert await shop.store.heads() == {E1: 1}
+    assert not [record.message for record in caplog.records if record.levelno >= logging.ERROR]

@@ -12,28 +12,13 @@ from holdfast.domain.outcomes import Opened, Outcome
 from holdfast.stores.postgres import recent
 from holdfast.stores.postgres.quick import Look
 from holdfast.stores.postgres.reading import SQL
-from tests.conftest import drift
+from tests.conftest import Clock, drift
 from tests.databases.shops import E1, held, plan, shop_at
 
 pytestmark = [pytest.mark.service, pytest.mark.usefixtures("postgres_only")]
 
 LOOKS = [SQL[name] for name in ("peek_holds", "holds", "peek_orders", "orders")]
 LEASE_MS = 60_000
-
-
-class Hands:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Hands:
-    return Hands()
 
 
 @pytest.fixture
@@ -94,18 +79,18 @@ async def test_a_hold_that_ran_out_and_was_taken_elsewhere_is_not_paid_for(shop,
     hold = await held(shop, "ann", seats=["A-1-1"])
     opening = await opened(shop, hold)
     assert isinstance(opening, Opened)
-    clock.now = opening.until_ms
+    clock.move_to(opening.until_ms)
     assert isinstance(await other.place_hold(E1, buyer="bob", seats=["A-1-1"]), Placed)
     assert await settled(shop, opening.order) == Refused(Reason.LATE, opening.order.id)
     assert await drift(shop.store) == []
 
 
-async def after_an_extension_elsewhere(shop: Any, other: Any, clock: Hands) -> Outcome:
+async def after_an_extension_elsewhere(shop: Any, other: Any, clock: Clock) -> Outcome:
     """Opens an order at a moment at which only the other process knows that the hold is alive, in a
     batch that has something to write."""
     hold = await held(shop, "ann", seats=["A-1-1"])
     assert isinstance(await other.extend_hold(hold.id), Extended)
-    clock.now = hold.soft_ms + 1
+    clock.move_to(hold.soft_ms + 1)
     _, outcome = await asyncio.gather(held(shop, "bob", seats=["A-2-2"]), opened(shop, hold))
     return outcome
 
@@ -168,7 +153,7 @@ async def test_a_repetition_beside_an_order_of_its_hold_hides_it_from_nobody(sho
 async def test_a_dead_hold_is_announced_though_its_placing_is_repeated_beside(shop, clock):
     ask: dict[str, Any] = {"buyer": "ann", "id": "mine", "seats": ["A-1-1"]}
     placed = await shop.place_hold(E1, **ask)
-    clock.now = placed.hold.soft_ms
+    clock.move_to(placed.hold.soft_ms)
     repeated, _ = await asyncio.gather(
         shop.place_hold(E1, **ask), held(shop, "bob", seats=["A-1-1"])
     )

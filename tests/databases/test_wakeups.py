@@ -3,11 +3,14 @@ PostgreSQL it is the exception."""
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
 
 from holdfast import Placed
+from holdfast.stores.postgres import wakeups
 from tests.databases.shops import E1, audited, held, plan, selling, until
 
 pytestmark = pytest.mark.service
@@ -66,27 +69,49 @@ async def test_a_follower_whose_connection_was_cut_is_woken_again(database, url,
         await until(woken, "that it is woken again")
 
 
-@POSTGRES_ONLY
-async def test_many_commits_make_few_notifications(database, url):
-    """While one notification is under way, any number of commits make one more."""
+@asynccontextmanager
+async def listening(url: str) -> AsyncIterator[tuple[asyncpg.Connection, list[str]]]:
+    """A connection beside the shop's, and what it hears."""
     heard: list[str] = []
     listener = await asyncpg.connect(url)
     await listener.add_listener("holdfast", lambda *args: heard.append(args[-1]))
     try:
-        async with selling(url) as shop:
-            await until(lambda: said_something(heard), "that the first commit is told")
-            wakeups = shop.store._wakeups  # type: ignore[attr-defined]
-            told = asyncio.Event()
-            wakeups._db = Slow(wakeups._db, told)
-            heard.clear()
-            for n in range(30):
-                await held(shop, f"u{n}", best=1)
-            told.set()
-            await until(lambda: said_something(heard), "that the commits are told")
-            await listener.fetch("SELECT pg_sleep(0.2)")
-            assert 1 <= len(heard) <= 2
+        yield listener, heard
     finally:
         await listener.close()
+
+
+@POSTGRES_ONLY
+async def test_many_commits_make_few_notifications(database, url):
+    """While one notification is under way, any number of commits make one more."""
+    async with listening(url) as (listener, heard), selling(url) as shop:
+        await until(lambda: said_something(heard), "that the first commit is told")
+        told = asyncio.Event()
+        notifier = shop.store._wakeups  # type: ignore[attr-defined]
+        notifier._db = Slow(notifier._db, told)
+        heard.clear()
+        for n in range(30):
+            await held(shop, f"u{n}", best=1)
+        told.set()
+        await until(lambda: said_something(heard), "that the commits are told")
+        await listener.fetch("SELECT pg_sleep(0.2)")
+        assert 1 <= len(heard) <= 2
+
+
+@POSTGRES_ONLY
+@pytest.mark.parametrize("pause", [3600.0, 0.0], ids=["pausing", "without"])
+async def test_commits_that_follow_closely_are_told_together(database, url, monkeypatch, pause):
+    """The first at once, the others after the pause; the control tells each."""
+    monkeypatch.setattr(wakeups, "PAUSE_SECONDS", pause)
+    async with listening(url) as (listener, heard), selling(url) as shop:
+        await until(lambda: said_something(heard), "that the first commit is told")
+        for n in range(5):
+            heard.clear()
+            await held(shop, f"u{n}", best=1)
+            if not pause:
+                await until(lambda: said_something(heard), "that each commit is told")
+        await listener.fetch("SELECT pg_sleep(0.2)")
+        assert bool(heard) == (not pause)
 
 
 class Slow:

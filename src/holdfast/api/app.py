@@ -51,6 +51,11 @@ WEBSOCKET = "WEBSOCKET"
 SENDING = "holdfast.sending"
 """Where the scope of a socket has the server's own `send`: Falcon's is for those who wait for each
 message."""
+PATHS_KEPT_MAX = 1_000
+PATH_CHARS_KEPT = 300
+KEPT_PARAMS = {"event"}
+"""Paths that name an event, or nothing, are few, and a crowd asks for them again and again: where
+they lead is kept. Those of holds and orders are asked for a few times each."""
 PREFLIGHT = {
     "Access-Control-Allow-Headers": (
         "Authorization, Buyer-Token, Content-Type, Hold-Token, Idempotency-Key, If-None-Match, "
@@ -67,12 +72,18 @@ class Place(NamedTuple):
     allowed: str
 
 
+Found = tuple[Place, Any, dict[str, str], Any]
+"""What Falcon's router says: what is there, and the parts of the path that have names. Nobody
+changes those: they are kept for the next who asks for the same path."""
+
+
 class App:
     def __init__(self, service: Service) -> None:
         self._service = service
         router = CompiledRouter()
         # To Falcon what it finds is an object.
-        self._find: Callable[[str], tuple[Place, Any, dict[str, str], Any] | None] = router.find  # type: ignore[assignment]
+        self._route: Callable[[str], Found | None] = router.find  # type: ignore[assignment]
+        self._found: dict[str, Found] = {}
         self._sockets = falcon.asgi.App[falcon.asgi.Request, falcon.asgi.Response]()
         # Whoever serves a socket also hears it: Falcon need not keep what it says.
         self._sockets.ws_options.max_receive_queue = 0
@@ -98,7 +109,8 @@ class App:
         if scope["type"] != "http":
             scope[SENDING] = to
             return self._sockets(scope, receive, to)
-        found = self._find(scope["path"])
+        path = scope["path"]
+        found = self._found.get(path) or self._find(path)
         if found is None:
             return self._nothing(scope, receive, to)
         place, _, params, _ = found
@@ -107,6 +119,14 @@ class App:
         if endpoint is None:
             return self._no_endpoint(place, scope, receive, to)
         return endpoint.serve(scope, receive, to, params, method == "HEAD")
+
+    def _find(self, path: str) -> Found | None:
+        found = self._route(path)
+        if found and found[2].keys() <= KEPT_PARAMS and len(path) <= PATH_CHARS_KEPT:
+            if len(self._found) >= PATHS_KEPT_MAX:
+                self._found.clear()
+            self._found[path] = found
+        return found
 
     async def _nothing(self, scope: Scope, receive: Receive, to: Send) -> None:
         """No such path. A person with a browser gets a page that says so, if there are pages."""

@@ -21,29 +21,20 @@ class CutShort(Exception):
     """It ended before its end."""
 
 
-async def read(receive: Receive, most: int, length: int = -1) -> bytes:
-    """All of a body; raises where it is longer than `most`, or the sender went away. `length` is
-    what it was said to be, if it was: what is whole need not be asked for its end."""
-    event = await receive()
-    if event["type"] != "http.request":
-        raise CutShort
-    body: bytes = event.get("body") or b""
-    if len(body) == length or not event.get("more_body"):
-        if len(body) > most:
-            raise TooLong
-        return body
-    parts, got = [body], len(body)
-    while event.get("more_body"):
-        if got > most:
-            raise TooLong
-        event = await receive()
+async def read_all(receive: Receive, event: Any, most: int) -> bytes:  # an event of ASGI
+    """All of a body that begins with this event; raises where it is longer than `most`, or the
+    sender went away."""
+    parts, got = [], 0
+    while True:
         if event["type"] != "http.request":
             raise CutShort
         parts.append(event.get("body") or b"")
         got += len(parts[-1])
-    if got > most:
-        raise TooLong
-    return b"".join(parts)
+        if got > most:
+            raise TooLong
+        if not event.get("more_body"):
+            return b"".join(parts)
+        event = await receive()
 
 
 class Patience:
@@ -63,12 +54,18 @@ class Patience:
         await end_task(self._task)
 
     async def read(self, receive: Receive, most: int, length: int = -1) -> bytes:
-        """The body; TimeoutError when it does not come."""
+        """The body; TimeoutError when it does not come. `length` is what it was said to have, if
+        it was: what is whole need not be asked for its end."""
         task = asyncio.current_task(self._loop)
         assert task is not None
         self.waiting[task] = self._loop.time() + self._seconds
         try:
-            return await read(receive, most, length)
+            event = await receive()
+            body: bytes = event.get("body") or b""
+            whole = len(body) == length or not event.get("more_body")
+            if whole and len(body) <= most and event["type"] == "http.request":
+                return body
+            return await read_all(receive, event, most)
         except asyncio.CancelledError:
             if task in self.waiting:
                 raise

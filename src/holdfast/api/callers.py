@@ -20,7 +20,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 class Caller:
     """A class with slots: its traits are asked for several times in every call."""
 
-    __slots__ = ("buyer", "key", "public", "role")
+    __slots__ = ("buyer", "key", "limited", "public", "role")
 
     def __init__(self, key: Key, buyer: str | None = None) -> None:
         self.key = key
@@ -28,6 +28,8 @@ class Caller:
         """Whom a public caller is, by his Buyer-Token."""
         self.role = key.role
         self.public = key.role is Role.PUBLIC
+        self.limited = self.public or key.rate is not None
+        """Whether there are limits for him at all."""
 
     @property
     def scope(self) -> str:

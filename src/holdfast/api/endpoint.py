@@ -60,17 +60,14 @@ class Endpoint:
         self._max = service.settings.requests_max
         self._waiting = service.patience.waiting
         self._has_body = route.body is not None
+        self._access_log = service.settings.access_log
 
     async def serve(
         self, scope: Scope, receive: Receive, to: Send, params: dict[str, str], head: bool
     ) -> None:
         """`head`: without the body of the answer."""
         extra: dict[str, str] = {}
-        try:
-            answer, request_id = await self.handle(scope, receive, params, extra)
-        except Exception as trouble:  # what is noted of a call may go wrong as well
-            request_id = self._numbers.next()
-            answer = ended(trouble, self._route, request_id)
+        answer, request_id = await self.handle(scope, receive, params, extra)
         await send(to, receive, answer, request_id, extra, head=head)
 
     async def handle(
@@ -80,7 +77,8 @@ class Endpoint:
         began = time.perf_counter()
         service = self._service
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        request_id = self._request_id(headers)
+        given = headers.get(b"x-request-id")
+        request_id = self._numbers.next() if given is None else self._request_id(given)
         service.in_hand += 1
         try:
             answer = await self._answer(scope, receive, headers, params, request_id, extra)
@@ -88,19 +86,25 @@ class Endpoint:
             answer = ended(trouble, self._route, request_id)
         finally:
             service.in_hand -= 1
-        seconds = time.perf_counter() - began
-        service.metrics.answered(self._name, answer.status, seconds)
-        if service.traces is not None:
-            service.traces.request(self._route, answer.status, seconds, headers, request_id)
-        if answer.status >= 500 or seconds > SLOW_SECONDS or service.settings.access_log:
-            _note(self._route, answer.status, seconds, request_id)
+        try:
+            self._note(answer, time.perf_counter() - began, headers, request_id)
+        except Exception as trouble:  # what is noted of a call may go wrong as well
+            answer = ended(trouble, self._route, request_id)
         return answer, request_id
 
-    def _request_id(self, headers: Mapping[bytes, bytes]) -> str:
-        given = headers.get(b"x-request-id")
-        if given is not None and REQUEST_ID.fullmatch(given):
-            return given.decode()
-        return self._numbers.next()
+    def _note(
+        self, answer: Reply, seconds: float, headers: Mapping[bytes, bytes], request_id: str
+    ) -> None:
+        """For those who watch the service."""
+        service, status = self._service, answer.status
+        service.metrics.answered(self._name, status, seconds)
+        if service.traces is not None:
+            service.traces.request(self._route, status, seconds, headers, request_id)
+        if status >= 500 or seconds > SLOW_SECONDS or self._access_log:
+            _log(self._route, status, seconds, request_id)
+
+    def _request_id(self, given: bytes) -> str:
+        return given.decode() if REQUEST_ID.fullmatch(given) else self._numbers.next()
 
     async def _answer(
         self,
@@ -134,11 +138,9 @@ class Endpoint:
                 _allow_origin(caller.key.origins, headers, extra)
             if service.in_hand - len(self._waiting) > self._max:
                 raise _overloaded("too much is in hand already")
-            limited = service.limits.limits(caller)
-            if caller.public or limited:
+            if caller.limited:
                 peer = scope.get("client") or ("", 0)
                 address = address_of(peer[0], scope["headers"], service.trusted)
-            if limited:
                 verdict = await service.limits.admit(caller, address)
                 extra.update(verdict.headers)
                 if verdict.retry_after:
@@ -220,7 +222,7 @@ def ended(trouble: Exception, route: Route, request_id: str) -> Reply:
     return Reply(problem.status, problem.body(), problem.headers)
 
 
-def _note(route: Route, status: int, seconds: float, request_id: str) -> None:
+def _log(route: Route, status: int, seconds: float, request_id: str) -> None:
     level = logging.WARNING if status >= 500 else logging.INFO
     log.log(
         level,

@@ -81,11 +81,6 @@ class Limits:
             self._line = Line(gate, settings.gate_timeout_ms / 1000, clock)
             self._grants = Grants(self._line, clock)
 
-    def limits(self, caller: Caller) -> bool:
-        """Whether this caller is limited at all."""
-        key = caller.key
-        return key.role is Role.PUBLIC or key.rate is not None
-
     async def admit(self, caller: Caller, address: str) -> Verdict:
         """Whether this request may be served; if so it has been counted."""
         limits: list[_Limit] = []

@@ -2,8 +2,8 @@
 
 What a key made is recorded with the event, in the transaction that made it. But records are kept
 event by event; that the same key came with another body, about another event, is only known here.
-Claims that come while others are being written are written together: a crowd costs a few round
-trips, not one each.
+Claims that come together, or while others are being written, are written together: a crowd costs a
+few round trips, not one each.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import asyncio
 from holdfast.api.problems import Problem
 from holdfast.errors import Overloaded
 from holdfast.ports import Store
+from holdfast.tasks import gather_crowd
 
 TOGETHER_MAX = 500
 WAITING_MAX = 20_000
@@ -43,6 +44,7 @@ class Reservations:
     async def _write(self) -> None:
         try:
             while self._waiting:
+                await gather_crowd(self._waiting, TOGETHER_MAX)
                 batch = self._waiting[:TOGETHER_MAX]
                 del self._waiting[:TOGETHER_MAX]
                 await self._write_together(batch)

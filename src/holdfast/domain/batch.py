@@ -38,7 +38,7 @@ from holdfast.domain.model import FOREVER_MS, Apart, Best, Claim, Hold, Millis, 
 from holdfast.domain.outcomes import Answer, Holder, Outcome, Reason, Refused
 from holdfast.domain.picking import Unloaded
 from holdfast.domain.seating import House
-from holdfast.domain.shelf import Record, Shelf, free_from
+from holdfast.domain.shelf import Decision, Record, Shelf, free_from
 
 
 class What(StrEnum):
@@ -86,9 +86,13 @@ def run(shelf: Shelf, commands: Sequence[Command]) -> Batch:
         yield from _foresee(shelf, shelf.house, commands, now)
     answers = []
     for command in commands:
-        answer = _replay(shelf, command, now)
+        answer = _replay(shelf, command, now) if shelf.records else None
         if answer is None:
-            answer = yield from _decide(shelf, command, now)
+            try:
+                decision = decide(shelf, command, now)
+            except Unloaded as missing:
+                decision = yield from _load_and_decide(shelf, command, now, missing)
+            answer = _taken(shelf, command, decision, now)
         answers.append(answer)
     return answers
 
@@ -103,19 +107,25 @@ def _replay(shelf: Shelf, command: Command, now: Millis) -> Answer | None:
     return Answer(record.outcome, replayed=True, now_ms=now, decided_ms=record.at_ms)
 
 
-def _decide(shelf: Shelf, command: Command, now: Millis) -> Generator[Fetch, Sequence[Any], Answer]:
+def _load_and_decide(
+    shelf: Shelf, command: Command, now: Millis, missing: Unloaded
+) -> Generator[Fetch, Sequence[Any], Decision]:
     rounds = 0
     while True:
+        rounds += 1
+        if rounds > 1 and shelf.skipped:
+            yield from _probe(shelf, command, missing.best, now, PROBED_FIRST**rounds)
+        yield from _load_chosen(shelf, missing.seats, now)
         try:
-            decision = decide(shelf, command, now)
-        except Unloaded as missing:
-            rounds += 1
-            if rounds > 1 and shelf.skipped:
-                yield from _probe(shelf, command, missing.best, now, PROBED_FIRST**rounds)
-            yield from _load_chosen(shelf, missing.seats, now)
-        else:
-            break
-    if shelf.unsure and _may_be_met(shelf, command, decision.outcome, now):
+            return decide(shelf, command, now)
+        except Unloaded as more:
+            missing = more
+
+
+def _taken(shelf: Shelf, command: Command, decision: Decision, now: Millis) -> Answer:
+    """The answer, and what was decided put on the shelf."""
+    # Without a house nothing was chosen from what others may have locked.
+    if shelf.house and shelf.unsure and _may_be_met(shelf, command, decision.outcome, now):
         return Answer(decision.outcome, waiting_for=tuple(sorted(shelf.unsure)[:WAITED_MAX]))
     if decision.rows:
         shelf.take(decision)

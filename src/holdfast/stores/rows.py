@@ -60,7 +60,8 @@ _SEAT_STATES = {state.value: state for state in SeatState}
 
 
 def to_json(value: Any) -> str:  # any value of the domain
-    return _encode(value).decode()
+    # What most holds and orders have of pools need not be encoded.
+    return _encode(value).decode() if value != {} else "{}"
 
 
 def to_seat(row: Row) -> Seat:

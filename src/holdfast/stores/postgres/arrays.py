@@ -13,22 +13,31 @@ NOTHING = "\x1e"
 
 
 def literal(values: Sequence[Any]) -> str:  # texts, or numbers, or flags; any of them may be None
-    if len(values) > 1 and values.count(values[0]) == len(values):
+    many = len(values)
+    if many > 1 and values.count(values[0]) == many:
         # Half of the columns of a batch: its event, its time, the state of what is new.
         one = literal(values[:1])[1:-1]
-        return "{" + f"{one}," * (len(values) - 1) + one + "}"
-    if not isinstance(next((value for value in values if value is not None), None), str):
-        text = repr([*values])
-        if "<" in text:  # a number that has a name: <Size.TWO: 2>
-            text = repr([None if value is None else int(value) for value in values])
-        return "{" + text[1:-1].replace("None", "NULL") + "}"
-    text = BETWEEN.join([NOTHING if value is None else value for value in values])
-    if text.count(BETWEEN) != len(values) - 1 or text.count(NOTHING) != values.count(None):
+        return "{" + f"{one}," * (many - 1) + one + "}"
+    nothing = values.count(None)
+    there = [each for each in values if each is not None] if nothing else values
+    if not there or not isinstance(there[0], str):
+        return _numbers(values)
+    if nothing:
+        values = [NOTHING if value is None else value for value in values]
+    text = BETWEEN.join(values)
+    if text.count(BETWEEN) != many - 1 or text.count(NOTHING) != nothing:
         raise ValueError("a text has a control character in it")
     if '"' in text or "\\" in text:
         text = text.replace("\\", "\\\\").replace('"', '\\"')
     text = '{"' + text.replace(BETWEEN, '","') + '"}'
-    return text.replace(f'"{NOTHING}"', "NULL")
+    return text.replace(f'"{NOTHING}"', "NULL") if nothing else text
+
+
+def _numbers(values: Sequence[Any]) -> str:  # or flags; as above
+    text = repr([*values])
+    if "<" in text:  # a number that has a name: <Size.TWO: 2>
+        text = repr([None if value is None else int(value) for value in values])
+    return "{" + text[1:-1].replace("None", "NULL") + "}"
 
 
 def columns(rows: Sequence[Sequence[Any]]) -> list[str]:  # as above

@@ -708,10 +708,10 @@ def _last_facts(rows: "Sequence[asyncpg.Record]") -> list[Evidence]:
 
 
 async def _abandon(db: Any) -> None:  # a connection, as a pool hands it out
-    """Rolls back, or drops the connection where even that gets no answer."""
+    """Rolls back, or drops the connection where even that gets no answer. Whoever was told to stop
+    while the transaction began cannot know whether there is one."""
     try:
-        if db.is_in_transaction():
-            await db.execute("ROLLBACK")
+        await db.execute("ROLLBACK")
     except (*LOST, asyncpg.PostgresError):
         _drop(db)
 

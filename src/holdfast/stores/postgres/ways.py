@@ -59,10 +59,11 @@ async def view(
     db: Connection, begin: str, abandon: Callable[[Connection], Awaitable[None]]
 ) -> AsyncIterator[None]:
     """A transaction that only reads, in which the ways of a batch are no good ones."""
-    await db.execute(begin)
     try:
+        await db.execute(begin)
         yield
+        await db.execute("COMMIT")
     except BaseException:
+        # Also where whoever looks is told to stop while it begins or ends.
         await abandon(db)
         raise
-    await db.execute("COMMIT")
