@@ -6,7 +6,8 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -33,9 +34,9 @@ ANSWERS_BETWEEN = 90
 """So many answers, over all events, come before a mishap and after it."""
 ROWS, WIDTH, STOCK = 20, 50, 20_000
 GATE_TIMEOUT_MS = 100
-BOUND_SECONDS = 2.0
-"""Of one request. The gate may cost it 100 ms, once: after that it is passed by. The rest is for a
-batch, for those that wait before it, and for a machine that has something else to do."""
+GATE_SECONDS_MAX = 2.0
+"""Of one request, spent waiting for the gate. It may cost 100 ms, once: after that it is passed by.
+The rest is for a machine that has something else to do."""
 PAUSE_MS = 2_000
 LOST: dict[str, set[Reason]] = {
     "authority": set(),
@@ -44,6 +45,28 @@ LOST: dict[str, set[Reason]] = {
 }
 """Why somebody who was told that he holds something may yet be refused: under policy `gate` a hold
 may be lost with the gate until payment begins."""
+
+
+class Waits:
+    """How long requests of a shop have waited for its gate, whatever the authority took."""
+
+    def __init__(self, shop: Holdfast) -> None:
+        self.slowest: tuple[float, str] = (0.0, "nothing")
+        self._spent: ContextVar[float] = ContextVar("spent", default=0.0)
+        keeper: Any = shop.keeper  # whose methods are replaced
+        keeper.ask, keeper.snapshot = self._timed(keeper.ask), self._timed(keeper.snapshot)
+
+    def _timed(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def timed(*args: Any, **more: Any) -> Any:
+            began = time.monotonic()
+            try:
+                return await call(*args, **more)
+            finally:
+                spent = self._spent.get() + time.monotonic() - began
+                self._spent.set(spent)
+                self.slowest = max(self.slowest, (spent, str(args)))
+
+        return timed
 
 
 class Sale:
@@ -59,7 +82,6 @@ class Sale:
         self.orders: dict[str, Order] = {}
         self.released: set[str] = set()
         self.lost: Counter[Reason] = Counter()
-        self.slowest: tuple[float, str] = (0.0, "nothing")
         self.stopping = False
 
     async def open(self) -> None:
@@ -77,7 +99,7 @@ class Sale:
             if turn % 3 == 0:
                 ask["id"] = f"{name}-{turn}"
             shop, other = chance.sample(self.shops, 2)
-            placed = await self.timed(shop.place_hold(self.event, buyer=name, **ask), f"hold {ask}")
+            placed = await self.told_of(shop.place_hold(self.event, buyer=name, **ask))
             if not isinstance(placed, Placed):
                 assert placed.reason in (Reason.TAKEN, Reason.NOT_TOGETHER), placed
                 continue
@@ -103,9 +125,9 @@ class Sale:
         hot = any(seat.startswith("A-1-") for seat in hold.seats)
         if lot < (0.1 if hot else 0.5):
             paid = shop.confirm_hold(hold.id, buyer=hold.buyer, payment=f"pay-{hold.id}")
-            outcome = await self.timed(paid, "confirm")
+            outcome = await self.told_of(paid)
         elif hot or lot < 0.7:
-            outcome = await self.timed(shop.release_hold(hold.id, buyer=hold.buyer), "release")
+            outcome = await self.told_of(shop.release_hold(hold.id, buyer=hold.buyer))
         else:
             return
         del self.holds[hold.id]
@@ -119,12 +141,9 @@ class Sale:
                 assert reason in LOST[self.policy], (hold, outcome)
                 self.lost[reason] += 1
 
-    async def timed(self, asked: Awaitable[Any], what: str) -> Any:
-        began = time.monotonic()
-        try:
-            outcome = await asked
-        finally:
-            self.slowest = max(self.slowest, (time.monotonic() - began, what))
+    async def told_of(self, asked: Coroutine[Any, Any, Any]) -> Any:
+        """In a task of its own, so that its waits are counted by themselves."""
+        outcome = await asyncio.create_task(asked)
         self.told[said(outcome)] += 1
         return outcome
 
@@ -214,6 +233,7 @@ async def sales(url: str, gate_url: str) -> AsyncIterator[Sales]:
     options: dict[str, Any] = {"gate_timeout_ms": GATE_TIMEOUT_MS}
     async with gated(url, gate_url, **options) as one, gated(url, gate_url, **options) as two:
         selling = Sales([one, two])
+        waits = [Waits(one), Waits(two)]
         for sale in selling.each:
             await sale.open()
         async with asyncio.TaskGroup() as buyers:
@@ -234,7 +254,8 @@ async def sales(url: str, gate_url: str) -> AsyncIterator[Sales]:
         for sale in selling.each:
             if sale.policy != "gate":
                 await sale.what_is_free_can_be_had()
-            assert sale.slowest < (BOUND_SECONDS, ""), sale.policy
+        for each in waits:
+            assert each.slowest < (GATE_SECONDS_MAX, "")
 
 
 POSTGRES = pytest.mark.parametrize("url", ["postgres"], indirect=True)

@@ -14,10 +14,11 @@ from holdfast import Holdfast
 from holdfast.api.lab_wire import Strategy
 from holdfast.domain.commands import Command
 from holdfast.domain.outcomes import Answer
+from holdfast.domain.views import Document
 from holdfast.lab.contest.databases import SqliteLine
 from holdfast.lab.contest.tables import EXISTING
 from holdfast.lab.runs import offers
-from holdfast.lab.runs.board import CLAIM_MS, DIED, RUNS_MAX, Board, Lost
+from holdfast.lab.runs.board import CLAIM_KIND, CLAIM_MS, DIED, RUNS_MAX, Board, Lost
 from holdfast.lab.runs.crowd import Order
 from holdfast.lab.runs.laboratory import Laboratory
 from holdfast.lab.runs.trials import BOUNDS_MS, Run, Trial, histogram
@@ -25,6 +26,7 @@ from holdfast.lab.strategies import STRATEGIES
 from holdfast.ports import Committed
 from holdfast.settings import Settings
 from holdfast.wiring import make_store
+from tests.databases.shops import until
 
 TRIAL = Trial("holdfast", buyers=10, seats=1)
 
@@ -110,6 +112,46 @@ async def test_a_run_that_is_stopped_while_its_event_is_made_closes_it(tmp_path,
         assert ended.state == "failed"
         (summary,) = await shop.events()
         assert summary.event.state == "closed"
+
+
+async def test_a_run_that_ends_while_its_progress_is_written_says_how_it_ended(
+    tmp_path, monkeypatch
+):
+    """Else the last word would meet a version that it does not know of, and be lost."""
+    async with Holdfast.open(f"sqlite:///{tmp_path}/x.db") as shop:
+        put, close, writing = shop.store.put, shop.close_event, asyncio.Event()
+
+        async def slow(document: Document) -> bool:
+            written = await put(document)
+            if document.kind == CLAIM_KIND and document.version == 2:  # lengthened
+                writing.set()
+                await asyncio.sleep(0.2)
+            return written
+
+        async def closed(event: str) -> Any:
+            await writing.wait()
+            return await close(event)
+
+        monkeypatch.setattr(shop.store, "put", slow)
+        monkeypatch.setattr(shop, "close_event", closed)
+        lab = Laboratory(shop, unused, unused)
+        begun = await lab.start(TRIAL, None)
+        assert begun is not None
+        await until(lambda: ended(lab, begun.id), "that it has ended")
+        seen = await lab.find(begun.id)
+        assert seen is not None
+        assert (seen.state, seen.error) == ("done", None)
+
+        async def free() -> bool:
+            return await lab.start(TRIAL, None) is not None
+
+        await until(free, "that the next may begin, long before a claim lapses")
+        await lab.stop()
+
+
+async def ended(lab: Laboratory, id: str) -> bool:
+    run = await lab.find(id)
+    return run is not None and run.state != "running"
 
 
 async def unused() -> Any:

@@ -139,7 +139,8 @@ class Performance:
         """Whatever happens, it is written down and the next may begin."""
         performing = asyncio.current_task()
         assert performing is not None
-        saving = asyncio.create_task(self._save_often(performing))
+        over = asyncio.Event()
+        saving = asyncio.create_task(self._save_often(performing, over))
         try:
             async with asyncio.timeout(RUN_SECONDS_MAX):
                 result = await self._result()
@@ -155,7 +156,9 @@ class Performance:
         except Exception:
             log.exception("a run of the lab failed")
             last = self._failed(OURS)
-        await end_task(saving)
+        # Not cancelled: what is being written now may be written, and the last word comes after it.
+        over.set()
+        await saving
         try:
             await self._end(last)
         except HoldfastError as trouble:
@@ -177,11 +180,14 @@ class Performance:
         await self._board.release(clean=self._clean)
         await self._board.prune()
 
-    async def _save_often(self, performing: "asyncio.Task[None]") -> None:
+    async def _save_often(self, performing: "asyncio.Task[None]", over: asyncio.Event) -> None:
         saved, lengthened = self._run, 0.0
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(TELL_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), TELL_SECONDS)
+            if over.is_set():
+                return
             try:
                 if loop.time() - lengthened > LENGTHEN_SECONDS:
                     await self._board.lengthen()
