@@ -18,7 +18,15 @@ from holdfast.domain.views import Document
 from holdfast.lab.contest.databases import SqliteLine
 from holdfast.lab.contest.tables import EXISTING
 from holdfast.lab.runs import offers
-from holdfast.lab.runs.board import CLAIM_KIND, CLAIM_MS, DIED, RUNS_MAX, Board, Lost
+from holdfast.lab.runs.board import (
+    CLAIM_KIND,
+    CLAIM_MS,
+    DIED,
+    RELEASE_SECONDS,
+    RUNS_MAX,
+    Board,
+    Lost,
+)
 from holdfast.lab.runs.crowd import Order
 from holdfast.lab.runs.laboratory import Laboratory
 from holdfast.lab.runs.trials import BOUNDS_MS, Run, Trial, histogram
@@ -51,6 +59,28 @@ async def test_one_run_goes_on_at_a_time(memory):
     begun = await second.claim(run(2), tables=False)
     assert begun is not None
     assert begun[1] is None, "the first left nothing behind"
+
+
+async def test_who_sees_that_a_run_is_over_may_begin_the_next_though_its_claim_stands(memory):
+    first, second = Board(memory), Board(memory)
+    claimed = await first.claim(run(1), tables=False)
+    assert claimed is not None
+    await first.save(replace(claimed[0], state="done"))
+    beginning = asyncio.create_task(second.claim(run(2), tables=False))
+    await asyncio.sleep(2 * RELEASE_SECONDS)
+    assert not beginning.done(), "it is waited for"
+    await first.release(clean=True)
+    assert await beginning is not None
+
+
+async def test_who_dies_after_his_last_word_is_not_waited_for_forever(memory, clock):
+    dead = Board(memory)
+    claimed = await dead.claim(run(1), tables=False)
+    assert claimed is not None
+    await dead.save(replace(claimed[0], state="done"))
+    assert await Board(memory).claim(run(2), tables=False) is None
+    clock.advance(CLAIM_MS)
+    assert await Board(memory).claim(run(2), tables=False) is not None
 
 
 async def test_of_many_who_ask_at_once_one_gets_it(memory):
@@ -141,11 +171,7 @@ async def test_a_run_that_ends_while_its_progress_is_written_says_how_it_ended(
         seen = await lab.find(begun.id)
         assert seen is not None
         assert (seen.state, seen.error) == ("done", None)
-
-        async def free() -> bool:
-            return await lab.start(TRIAL, None) is not None
-
-        await until(free, "that the next may begin")
+        assert await lab.start(TRIAL, None) is not None, "the next may begin at once"
         await lab.stop()
         assert "not written down" not in caplog.text, "it had to wait until the claim lapsed"
 

@@ -79,7 +79,7 @@ class Laboratory:
 
     async def start(self, trial: Trial, key: str | None) -> Run | None:
         """The run, begun; None while another goes on."""
-        if self._stopping or (self._task is not None and not self._task.done()):
+        if self._stopping:
             return None
         run = Run(self._shop.clerk.ids.new(), trial, 0, key=key)
         board = Board(self._shop.store)
@@ -87,6 +87,8 @@ class Laboratory:
         if claimed is None:
             return None
         run, left = claimed
+        # The claim of ours before has ended, or lapsed: so does what performed under it.
+        await end_task(self._task)
         self._task = asyncio.create_task(Performance(self, board, run, left).perform())
         return run
 
@@ -164,6 +166,8 @@ class Performance:
         except HoldfastError as trouble:
             # Its claim lapses, and whoever looks then is told that it failed.
             log.warning("a run of the lab was not written down: %s", trouble)
+        except Exception:
+            log.exception("a run of the lab was not written down")
 
     def _failed(self, text: str) -> Run:
         return replace(self._run, state="failed", error=text)
