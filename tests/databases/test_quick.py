@@ -38,10 +38,10 @@ def between(monkeypatch) -> Callable[[Rival], None]:
         write = Writer.write_alone
         rivals = [rival]
 
-        async def late(writer: Writer, *args: Any) -> Any:
+        async def late(writer: Writer, *args: Any, **more: Any) -> Any:
             if rivals:
                 await rivals.pop()()
-            return await write(writer, *args)
+            return await write(writer, *args, **more)
 
         monkeypatch.setattr(Writer, "write_alone", late)
 
@@ -132,8 +132,8 @@ async def test_what_was_committed_though_nobody_heard_of_it_is_found_again(shop,
     write = Writer.write_alone
     lost = [True]
 
-    async def unheard(writer: Writer, *args: Any) -> Any:
-        last = await write(writer, *args)
+    async def unheard(writer: Writer, *args: Any, **more: Any) -> Any:
+        last = await write(writer, *args, **more)
         if lost:
             lost.pop()
             raise ConnectionError("gone")

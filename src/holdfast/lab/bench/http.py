@@ -28,44 +28,47 @@ ROW = 1_000
 MAP_SEATS = 20_000
 READERS = 4
 
-HOLDS = """
+POST = """
+-- The same head for every request: to have it put together each time would cost the machine, which
+-- both sides share, a tenth of what is measured.
+local function post(path, more, body)
+  return "POST " .. path .. " HTTP/1.1\\r\\nHost: localhost\\r\\n" .. more
+    .. "Authorization: Bearer {key}\\r\\nContent-Type: application/json\\r\\nContent-Length: "
+    .. #body .. "\\r\\n\\r\\n" .. body
+end
 local n = 0
-wrk.method = "POST"
-wrk.headers["Authorization"] = "Bearer {key}"
-wrk.headers["Content-Type"] = "application/json"
+"""
+HOLDS = (
+    POST
+    + """
 request = function()
   n = n + 1
   local seat = "S-" .. (math.floor((n - 1) / {row}) + 1) .. "-" .. ((n - 1) % {row} + 1)
-  return wrk.format(nil, "{path}", nil, '{{"buyer":"b' .. n .. '","seats":["' .. seat .. '"]}}')
+  return post("{path}", "", '{{"buyer":"b' .. n .. '","seats":["' .. seat .. '"]}}')
 end
 """
-REFUSALS = """
-local n = 0
-wrk.method = "POST"
-wrk.headers["Authorization"] = "Bearer {key}"
-wrk.headers["Content-Type"] = "application/json"
+)
+REFUSALS = (
+    POST
+    + """
 request = function()
   n = n + 1
-  return wrk.format(nil, "{path}", nil, '{{"buyer":"r' .. n .. '","seats":["S-1-2"]}}')
+  return post("{path}", "", '{{"buyer":"r' .. n .. '","seats":["S-1-2"]}}')
 end
 """
-CHECKOUTS = """
-local n = 0
+)
+CHECKOUTS = (
+    POST
+    + """
 local behind = {behind}
-wrk.method = "POST"
-wrk.headers["Authorization"] = "Bearer {key}"
-wrk.headers["Content-Type"] = "application/json"
 local function hold(k)
   local seat = "S-" .. (math.floor((k - 1) / {row}) + 1) .. "-" .. ((k - 1) % {row} + 1)
   local body = '{{"buyer":"b' .. k .. '","id":"h' .. k .. '","seats":["' .. seat .. '"]}}'
-  return wrk.format(nil, "{path}", nil, body)
+  return post("{path}", "", body)
 end
 local function order(k)
-  wrk.headers["Idempotency-Key"] = "{event}-" .. k
   local body = '{{"hold":"{event}.h' .. k .. '","payment":{{"method":"sandbox:ok"}}}}'
-  local asked = wrk.format(nil, "/v1/orders", nil, body)
-  wrk.headers["Idempotency-Key"] = nil
-  return asked
+  return post("/v1/orders", "Idempotency-Key: {event}-" .. k .. "\\r\\n", body)
 end
 -- Holds and orders in turns. wrk asks for one request that it never sends: hold 1. An order follows
 -- its hold after a while: by then it was answered, whichever connection it came by.
@@ -77,6 +80,7 @@ request = function()
   return hold(behind + m / 2)
 end
 """
+)
 BEHIND = 600
 EMPTY = """
 wrk.method = "POST"

@@ -207,14 +207,19 @@ INSERT INTO holdfast.seats (event, id, tier, channel)
 SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[]);
 
 -- name: update_seat
--- The guard is the seat as it was decided on: had anybody else had it meanwhile, no row changes.
+-- The guard is the seat as it was decided on: had anybody else had it meanwhile, no row changes. It
+-- is all of the seat, for here a seat may have been decided on that nobody had looked at.
 UPDATE holdfast.seats s
 SET hold = n.hold, until_ms = n.until_ms, order_id = n.order_id, withdrawn = n.withdrawn
 FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[], $4::text::boolean[], $5::text::text[], $6::text::text[],
-            $7::text::text[], $8::text::bigint[], $9::text::text[])
-     AS n (hold, until_ms, order_id, withdrawn, event, id, was_hold, was_until_ms, was_order_id)
+            $7::text::text[], $8::text::bigint[], $9::text::text[], $10::text::text[], $11::text::text[],
+            $12::text::boolean[])
+     AS n (hold, until_ms, order_id, withdrawn, event, id, was_hold, was_until_ms, was_order_id,
+           tier, channel, was_withdrawn)
 WHERE s.event = n.event AND s.id = n.id AND s.hold IS NOT DISTINCT FROM n.was_hold
-  AND s.until_ms = n.was_until_ms AND s.order_id IS NOT DISTINCT FROM n.was_order_id;
+  AND s.until_ms = n.was_until_ms AND s.order_id IS NOT DISTINCT FROM n.was_order_id
+  AND s.tier = n.tier AND s.channel IS NOT DISTINCT FROM n.channel
+  AND s.withdrawn = n.was_withdrawn;
 
 -- name: insert_sold
 INSERT INTO holdfast.sold_seats (event, seat, order_id)
@@ -338,7 +343,8 @@ SELECT seq FROM counter;
 -- name: together
 -- All writes of a batch, each as it stands in this file, and then `advance`, in one round trip. The
 -- counter still comes last, and moves only if each wrote as many rows as it should: its condition
--- needs their counts first. `result` is the counter's number; where no transaction is around it, and
+-- needs their counts first; and, where the time was presumed, only if it is about that time. `result`
+-- is the counter's number; where no transaction is around it, and
 -- a row was not as expected, it has to be an error, so that nothing stays written.
 WITH {writes},
 counter AS (
@@ -475,12 +481,12 @@ WHERE c.event = n.event;
 -- name: barrier
 -- A tiny commit that waits for its flush, whatever the server's own default is: everything committed
 -- before it is durable then. Of these facts, it tells those that are on the log as they were written;
--- and those that were pruned since, for what a crash has forgotten was at the log's end.
+-- and those that were pruned since, for what a crash has forgotten was at the log's end. And the time.
 WITH flush AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'on', true),
            pg_logical_emit_message(true, 'holdfast', '')
 )
-SELECT found.* FROM flush LEFT JOIN (
+SELECT found.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM flush LEFT JOIN (
     SELECT asked.* FROM unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[],
                                $4::text::text[])
          AS asked (event, seq, at_ms, data)

@@ -8,7 +8,8 @@ The time is that of the look. A seat that was free then is free now unless its r
 hold that was alive then is still its buyer's if its row is the same, though its deadline may have
 passed while the write waited.
 
-What this process has written itself is not even looked at: see `recent`.
+What this process has written itself is not even looked at: see `recent`. Nor is, where a crowd
+buys, what is most probably so: see `presumed`. Then the write is all there is.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from holdfast.domain.shelf import Record, Shelf
 from holdfast.stores import Clock
 from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
+from holdfast.stores.postgres.presumed import Neighbours
 from holdfast.stores.postgres.reading import SQL
 from holdfast.stores.postgres.recent import Written
 from holdfast.stores.rows import to_hold, to_order, to_record, to_seat
@@ -55,6 +57,11 @@ def fits(config: Event | None, commands: Sequence[Command]) -> bool:
     return announces
 
 
+def _repeats(commands: Sequence[Command], written: Written) -> bool:
+    """Whether a command may be a repetition of what was done here: that is on record."""
+    return any(command.digest and command.id in written.commands for command in commands)
+
+
 class Look:
     """Answers what such a batch asks for, and locks nothing."""
 
@@ -66,34 +73,50 @@ class Look:
         commands: Sequence[Command],
         started: object,
         written: Written | None,
+        presumed: tuple[Neighbours, Millis] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Without what was `written` here before, nothing is taken for granted."""
+        """Without what was `written` here before, nothing is taken for granted. What may be
+        `presumed` is what seats are like, and the time."""
         self._db = db
         self._event = event
         self._shelf = shelf
         self._started = started
-        self._written = written or Written()
         self._clock = clock
-        # That ids of our own are free, the inserts find out.
-        self._holds: dict[str, Hold | None] = {
-            command.hold: None
-            for command in commands
-            if type(command) is PlaceHold and not command.digest
-        }
+        holding = [command for command in commands if type(command) is PlaceHold]
         opening = [command for command in commands if type(command) is OpenOrder]
-        self._opened = {command.hold for command in opening}
         settling = (command.hold for command in commands if type(command) is SettleOrder)
+        self._opened = {command.hold for command in opening}
         self._followed = self._opened.union(settling)
         self._repeatable = sorted(command.id for command in commands if command.digest)
         self._records: list[Record] = []
+        # That ids of our own are free, the inserts find out.
+        new_holds = {command.hold for command in holding if not command.digest}
+        new_orders = {command.order for command in opening if not command.digest}
         # An order under a key has an id of ours, too, unless its caller chose both.
         chosen = {command.order for command in opening if command.digest}
         assumed = chosen if written is not None else set()
-        self._new_orders = {command.order for command in opening if not command.digest} | assumed
-        self._unseen: tuple[set[str], set[str], set[str]] = (set(), set(), assumed)
-        """Ids of seats, holds and orders that were recalled or taken for granted."""
+        self._written = written = written or Written()
+        self._neighbours: Neighbours | None = None
+        self._asked: set[str] = set()
+        named: set[str] = set()
+        if presumed is not None and not _repeats(commands, written):
+            self._neighbours, self._presumed_now = presumed
+            self._asked.update(*[command.ask.seats for command in holding])
+            named = {command.hold for command in holding if command.digest}
+        self._holds: dict[str, Hold | None] = dict.fromkeys(new_holds | named)
+        self._new_orders = new_orders | assumed
+        self._unseen: tuple[set[str], set[str], set[str]] = (set(), named, assumed)
+        """Ids of seats, holds and orders that were recalled, presumed or taken for granted."""
+        self.looked = False
+        """Whether the server was asked about seats, and the time."""
+        self.seen: Sequence[Seat] = ()
         self.now: Millis = 0
+
+    @property
+    def presumed(self) -> bool:
+        """Whether anything was that nobody here has looked at or written."""
+        return self._neighbours is not None
 
     @property
     def sure(self) -> bool:
@@ -130,6 +153,16 @@ class Look:
             unseen = self._unseen[0]
             unseen.update([seat.id for seat in recalled])
             ids = [id for id in ids if id not in unseen]
+        if (neighbours := self._neighbours) is not None:
+            presumed = self._presume(neighbours, ids)
+            self._unseen[0].update([seat.id for seat in presumed])
+            if len(presumed) == len(ids):
+                self.now = self._presumed_now
+                self._shelf.as_of = neighbours.seq
+                return recalled + presumed
+            recalled += presumed
+            ids = [id for id in ids if id not in self._unseen[0]]
+        self.looked = True
         rows = await self._rows("look", ids, self._repeatable)
         *found, counter = rows or [("", "", None, None, 0)]
         version, started, _, seq, now, *_ = counter
@@ -141,7 +174,14 @@ class Look:
             told = [row for row in found if row[-1] is None]
             self._records = [to_record((id, *said, at)) for id, *said, _, at, _, _ in told]
             found = [row for row in found if row[-1] is not None]
-        return [*recalled, *map(to_seat, found)]
+        self.seen = [to_seat(row) for row in found]
+        return [*recalled, *self.seen]
+
+    def _presume(self, neighbours: Neighbours, ids: Sequence[str]) -> list[Seat]:
+        """Those of the seats that are asked for, and that are free for all that is known here."""
+        held, sold = self._written.seats, self._written.sold
+        unknown = [id for id in ids if id in self._asked and id not in held and id not in sold]
+        return [seat for id in unknown if (seat := neighbours.seat(id)) is not None]
 
     async def _fetch_holds(self, ids: Sequence[str]) -> list[Hold]:
         """Each is looked at once: what is decided is decided on that."""

@@ -7,47 +7,61 @@ would have been decided on such a row without writing it, a refusal for one, is 
 look.
 """
 
-from typing import TypeVar
-
-from holdfast.domain.model import Hold, Order, Seat
-from holdfast.domain.shelf import Keyed, Rows, Shelf
+from holdfast.domain.model import Hold, HoldState, Order, Seat
+from holdfast.domain.shelf import Shelf
 
 ROWS_MAX = 50_000
 """Of all events."""
 
-R = TypeVar("R", bound=Keyed)
-
 
 class Written:
-    """Of one event: open holds, their seats, and orders that somebody is at."""
+    """Of one event: open holds, their seats, and orders that somebody is at. Of what was sold, and
+    of commands that are on record, the ids are enough: nobody presumes that they are free."""
 
-    __slots__ = ("holds", "orders", "seats")
+    __slots__ = ("commands", "holds", "orders", "seats", "sold")
 
     def __init__(self) -> None:
         self.holds: dict[str, Hold] = {}
         self.orders: dict[str, Order] = {}
         self.seats: dict[str, Seat] = {}
+        self.sold: set[str] = set()
+        self.commands: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self.holds) + len(self.orders) + len(self.seats)
+        ids = len(self.sold) + len(self.commands)
+        return len(self.holds) + len(self.orders) + len(self.seats) + ids
 
     def learn(self, shelf: Shelf) -> None:
-        for hold in _changed(shelf.holds, self.holds):
-            if hold.open:
-                self.holds[hold.id] = hold
-        for order in _changed(shelf.orders, self.orders):
+        now = shelf.holds.now
+        for id in shelf.holds.was:
+            hold = now[id]
+            if hold.state is HoldState.HELD or hold.state is HoldState.PAYING:
+                self.holds[id] = hold
+            else:
+                self.holds.pop(id, None)
+        if shelf.orders.was:
+            self._learn_orders(shelf)
+        seats, sold = self.seats, self.sold
+        for id in shelf.seats.was:
+            seat = shelf.seats.now[id]
+            if seat.order is None and seat.hold is not None:
+                seats[id] = seat
+                continue
+            seats.pop(id, None)
+            if seat.order is not None or seat.withdrawn:
+                sold.add(id)
+            else:
+                sold.discard(id)
+        if shelf.recorded:
+            self.commands.update([record.id for record in shelf.recorded])
+
+    def _learn_orders(self, shelf: Shelf) -> None:
+        for id in shelf.orders.was:
+            order = shelf.orders.now[id]
             if order.due_ms is not None:
-                self.orders[order.id] = order
-        for seat in _changed(shelf.seats, self.seats):
-            if seat.hold is not None and seat.order is None:
-                self.seats[seat.id] = seat
-
-
-def _changed(rows: Rows[R], known: dict[str, R]) -> list[R]:
-    """The rows that a batch has written; what was known of them is forgotten."""
-    for id in rows.was:
-        known.pop(id, None)
-    return [rows.now[id] for id in rows.was]
+                self.orders[id] = order
+            else:
+                self.orders.pop(id, None)
 
 
 class Recent:

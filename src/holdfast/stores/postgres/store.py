@@ -28,6 +28,7 @@ from holdfast.stores.postgres.address import check_address, unusable
 from holdfast.stores.postgres.arrays import columns, literal
 from holdfast.stores.postgres.barrier import Barrier, Evidence
 from holdfast.stores.postgres.errors import LOST, Connection, said, translated
+from holdfast.stores.postgres.presumed import Neighbours, Presumptions
 from holdfast.stores.postgres.quick import Look, NotQuick, fits
 from holdfast.stores.postgres.reading import SQL, Reader
 from holdfast.stores.postgres.recent import Recent
@@ -82,6 +83,7 @@ class PostgresStore:
         self._houses = Houses()
         self._configs: dict[str, Event] = {}
         self._recent = Recent()
+        self._presumptions = Presumptions()
         self._server_started: object = None
         self._pool: asyncpg.Pool | None = None
         self._places = asyncio.Semaphore(settings.pool_max)
@@ -242,10 +244,11 @@ class PostgresStore:
         return self._houses.peek(event) is None
 
     async def _quickly(
-        self, event: str, commands: Sequence[Command], *, recalling: bool = True
+        self, event: str, commands: Sequence[Command], *, trusting: bool = True
     ) -> tuple[list[Answer], Evidence | None] | None:
         """Looks, decides, and writes under guard, without a lock; None if it has to be done with
-        locks."""
+        locks. `trusting`: what was written here a moment ago, and what is most probably so, is
+        not looked at first."""
         config = self._configs.get(event)
         if not self._may_be_quick(event) or not fits(config, commands):
             return None
@@ -255,10 +258,11 @@ class PostgresStore:
         shelf = Shelf(event, config)
         async with self._acquired() as db:
             # Of one moment: the server that is looked at is the one that was written to.
-            written = self._recent.of(event) if recalling else None
+            written = self._recent.of(event) if trusting else None
+            presumed = self._presumed(event) if trusting else None
             started, clock = self._server_started, self._clock
-            look = Look(db, config, shelf, commands, started, written, clock)
-            last = None
+            look = Look(db, config, shelf, commands, started, written, presumed, clock)
+            last, again = None, False
             try:
                 answers = await drive_async(run(shelf, commands), look.fetch)
                 if look.sure:
@@ -266,7 +270,8 @@ class PostgresStore:
                         return (answers, None) if all(map(_harmless, answers)) else None
                     if not shelf.facts:
                         return None
-                    last = await Writer(db).write_alone(shelf, look.now)
+                    timed = not look.looked and clock is None
+                    last = await Writer(db).write_alone(shelf, look.now, timed=timed)
             except LOST as cause:
                 _drop(db)
                 await self._distrust()
@@ -275,19 +280,29 @@ class PostgresStore:
                 return None
             except (StoreBusy, asyncpg.PostgresError):
                 # Whatever it is, it is found again, and dealt with, under locks; perhaps it was
-                # because of a row that is no longer as it was recalled.
+                # because of a row that is not as it was recalled or presumed.
                 self._recent.forget(event)
-                return None
+                self._presumptions.failed(event)
+                again = look.presumed
             except asyncio.CancelledError:
                 _drop(db)
                 raise
-        if not look.sure:
-            return await self._quickly(event, commands, recalling=False)
+        if again or not look.sure:
+            return await self._quickly(event, commands, trusting=False)
         if last is None:
             return None
         self._recent.learn(event, shelf)
+        if look.looked:
+            self._presumptions.told(look.now)
+        self._presumptions.learn(event, look.seen, last)
         self._wakeups.notify()
         return answers, Evidence(event, last, look.now, to_json(shelf.facts[-1].data))
+
+    def _presumed(self, event: str) -> tuple[Neighbours, Millis] | None:
+        """What seats of the event are like, and what time it is, if both may be presumed."""
+        neighbours = self._presumptions.of(event)
+        now = self._clock() if self._clock else self._presumptions.now()
+        return None if neighbours is None or now is None else (neighbours, now)
 
     async def _build(self, event: Event) -> None:
         async with self._transaction() as db:
@@ -309,6 +324,7 @@ class PostgresStore:
             self._houses.forget_all()
             self._configs.clear()
             self._recent.forget_all()
+            self._presumptions.forget_all()
             raise
 
     async def _last_fact(self, db: Connection, event: str) -> Evidence | None:
@@ -384,7 +400,8 @@ class PostgresStore:
                 # One statement, which is a transaction of its own: its reply comes after its flush.
                 asked = columns(evidence) if evidence else ["{}", "{}", "{}", "{}"]
                 rows = await db.fetch(SQL["barrier"], *asked)
-                found = {Evidence(*row) for row in rows if row[0] is not None}
+                found = {Evidence(*row[:-1]) for row in rows if row[0] is not None}
+                self._presumptions.told(rows[0][-1])
         except (*LOST, asyncpg.PostgresError, StoreError) as cause:
             if self._barrier_db is not None:
                 self._barrier_db.terminate()
@@ -489,6 +506,7 @@ class PostgresStore:
             self._houses.forget_all()
             self._configs.clear()
             self._recent.forget_all()
+            self._presumptions.forget_all()
             self._server_started = started
         config = self._configs.get(event)
         if config is None or config.version != version:

@@ -7,12 +7,13 @@ from itertools import chain
 from typing import Any
 
 from holdfast.domain.audit import Corrections
-from holdfast.domain.model import Millis
+from holdfast.domain.model import Millis, Seat
 from holdfast.domain.shelf import Shelf
 from holdfast.errors import StoreBusy
 from holdfast.stores import rows
 from holdfast.stores.postgres.arrays import columns
 from holdfast.stores.postgres.errors import Connection
+from holdfast.stores.postgres.presumed import CLOCK_OFF_MS_MAX
 from holdfast.stores.postgres.reading import SQL
 from holdfast.stores.rows import Write
 
@@ -47,12 +48,37 @@ ALL_OR_NOTHING = """CASE WHEN EXISTS (SELECT FROM counter) THEN (SELECT seq FROM
 """A division by zero undoes the statement."""
 
 
+IN_TIME = (
+    f" AND abs($8 - (extract(epoch FROM clock_timestamp()) * 1000)::bigint) <= {CLOCK_OFF_MS_MAX}"
+)
+"""The time that the facts are given is the server's own, or nearly."""
+
+
 def _padded(writes: Sequence[Write]) -> Sequence[Write]:
     """The same, as one of the few statements that nearly all batches are."""
     given = {write.query: write for write in writes}
     if tuple(given) == HOLDING or not given.keys() <= set(CHECKOUT):
         return writes
     return [given.get(query) or Write(query, []) for query in CHECKOUT]
+
+
+def _changes(shelf: Shelf, now: Millis, last: int) -> list[Write]:
+    """What has to be written. The guard of a seat is here all that it was."""
+    writes = [write for write in rows.changes(shelf, now, last) if write.rows]
+    return [
+        write._replace(rows=list(map(_with_traits, write.rows, _were(shelf))))
+        if write.query == "update_seat"
+        else write
+        for write in writes
+    ]
+
+
+def _were(shelf: Shelf) -> Iterable[Seat]:
+    return (was for was, _ in shelf.seats.changes() if was is not None)
+
+
+def _with_traits(row: rows.Row, was: Seat) -> rows.Row:
+    return (*row, was.tier, was.channel, was.withdrawn)
 
 
 def _may_go_together(writes: Sequence[Write]) -> bool:
@@ -77,9 +103,11 @@ def _no_rows(query: str) -> list[str]:
 
 
 @cache
-def _together(queries: tuple[str, ...], lengths: tuple[int, ...], alone: bool) -> str:
+def _together(
+    queries: tuple[str, ...], lengths: tuple[int, ...], alone: bool, timed: bool = False
+) -> str:
     """One statement of these, which have so many arguments each, and then how many rows each has
-    to write. `alone`: no transaction is around it."""
+    to write. `alone`: no transaction is around it. `timed`: only if the time is right."""
     parts, expected = [], []
     used = ADVANCE_ARGS
     for query, length in zip(queries, lengths, strict=True):
@@ -91,7 +119,7 @@ def _together(queries: tuple[str, ...], lengths: tuple[int, ...], alone: bool) -
             expected.append(f"(SELECT count(*) FROM {query}) = ${used}")
     return SQL["together"].format(
         writes=",\n".join(parts),
-        as_expected=" AND ".join(expected) or "true",
+        as_expected=(" AND ".join(expected) or "true") + (IN_TIME if timed else ""),
         result=ALL_OR_NOTHING if alone else "(SELECT seq FROM counter)",
     )
 
@@ -100,21 +128,21 @@ class Writer:
     def __init__(self, db: Connection) -> None:
         self._db = db
 
-    async def write_alone(self, shelf: Shelf, now: Millis) -> int | None:
+    async def write_alone(self, shelf: Shelf, now: Millis, *, timed: bool = False) -> int | None:
         """Writes everything in one statement that is a transaction of its own; returns the number
         of the last fact. None: that cannot be done. Raises DivisionByZeroError, and has written
-        nothing, where a row was not as it was looked at."""
-        writes = [write for write in rows.changes(shelf, now, 0) if write.rows]
+        nothing, where a row was not as it was looked at, or, with `timed`, it is not that time."""
+        writes = _changes(shelf, now, 0)
         if not writes or not _may_go_together(writes):
             return None
-        return await self._write_together(writes, _moved(shelf, now), alone=True)
+        return await self._write_together(writes, _moved(shelf, now), alone=True, timed=timed)
 
     async def write(self, shelf: Shelf, now: Millis) -> int:
         """Writes everything; returns the number of the last fact."""
         last = 0
         if shelf.plans:
             last = await self._db.fetchval(SQL["last_position"], shelf.event_id)
-        writes = [write for write in rows.changes(shelf, now, last) if write.rows]
+        writes = _changes(shelf, now, last)
         moved = _moved(shelf, now)
         if writes and _may_go_together(writes):
             seq = await self._write_together(writes, moved)
@@ -126,13 +154,18 @@ class Writer:
         return int(seq)
 
     async def _write_together(
-        self, writes: Sequence[Write], moved: Sequence[Any], *, alone: bool = False
+        self,
+        writes: Sequence[Write],
+        moved: Sequence[Any],
+        *,
+        alone: bool = False,
+        timed: bool = False,
     ) -> int | None:
         writes = _padded(writes)
         parts = [columns(write.rows) or _no_rows(write.query) for write in writes]
         counts = [len(write.rows) for write in writes if write.query != UNCOUNTED]
         queries = tuple([write.query for write in writes])
-        statement = _together(queries, tuple(map(len, parts)), alone)
+        statement = _together(queries, tuple(map(len, parts)), alone, timed)
         args = chain.from_iterable(parts)
         seq: int | None = await self._db.fetchval(statement, *moved, *args, *counts)
         return seq
