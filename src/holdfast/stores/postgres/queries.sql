@@ -360,6 +360,12 @@ counter AS (
 )
 SELECT {result};
 
+-- name: flush
+-- The commit of the transaction waits for the disk. For a standby it does not wait here: a commit
+-- that was told to stop waiting for one would be reported as done. Tells whether it waits.
+SELECT set_config('synchronous_commit', CASE current_setting('synchronous_standby_names')
+                  WHEN '' THEN 'on' ELSE 'off' END, true) = 'on' AS told;
+
 -- name: summaries
 SELECT e.config, c.seq, c.capacity,
        (SELECT coalesce(sum(units), 0)::bigint FROM holdfast.holds h

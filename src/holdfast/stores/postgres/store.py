@@ -262,16 +262,20 @@ class PostgresStore:
             presumed = self._presumed(event) if trusting else None
             started, clock = self._server_started, self._clock
             look = Look(db, config, shelf, commands, started, written, presumed, clock)
-            last, again = None, False
+            done, sure = None, False
             try:
                 answers = await drive_async(run(shelf, commands), look.fetch)
-                if look.sure:
+                sure = look.sure
+                if sure:
                     if not shelf.changed:
                         return (answers, None) if all(map(_harmless, answers)) else None
                     if not shelf.facts:
                         return None
                     timed = not look.looked and clock is None
-                    last = await Writer(db).write_alone(shelf, look.now, timed=timed)
+                    flushed = self._barrier.quick
+                    done = await Writer(db).write_alone(
+                        shelf, look.now, timed=timed, flushed=flushed
+                    )
             except LOST as cause:
                 _drop(db)
                 await self._distrust()
@@ -282,21 +286,22 @@ class PostgresStore:
                 # Whatever it is, it is found again, and dealt with, under locks; perhaps it was
                 # because of a row that is not as it was recalled or presumed.
                 self._recent.forget(event)
+                if not look.presumed:
+                    return None
                 self._presumptions.failed(event)
-                again = look.presumed
+                sure = False
             except asyncio.CancelledError:
                 _drop(db)
                 raise
-        if again or not look.sure:
-            return await self._quickly(event, commands, trusting=False)
-        if last is None:
-            return None
+        if done is None:
+            return None if sure else await self._quickly(event, commands, trusting=False)
         self._recent.learn(event, shelf)
-        if look.looked:
-            self._presumptions.told(look.now)
-        self._presumptions.learn(event, look.seen, last)
+        self._presumptions.told(done.server_ms)
+        self._presumptions.learn(event, look.seen, done.last)
         self._wakeups.notify()
-        return answers, Evidence(event, last, look.now, to_json(shelf.facts[-1].data))
+        if done.durable:
+            return answers, None
+        return answers, Evidence(event, done.last, look.now, to_json(shelf.facts[-1].data))
 
     def _presumed(self, event: str) -> tuple[Neighbours, Millis] | None:
         """What seats of the event are like, and what time it is, if both may be presumed."""

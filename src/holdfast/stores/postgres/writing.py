@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.audit import Corrections
 from holdfast.domain.model import Millis, Seat
@@ -48,9 +48,8 @@ ALL_OR_NOTHING = """CASE WHEN EXISTS (SELECT FROM counter) THEN (SELECT seq FROM
 """A division by zero undoes the statement."""
 
 
-IN_TIME = (
-    f" AND abs($8 - (extract(epoch FROM clock_timestamp()) * 1000)::bigint) <= {CLOCK_OFF_MS_MAX}"
-)
+SERVER_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+IN_TIME = f" AND abs($8 - {SERVER_MS}) <= {CLOCK_OFF_MS_MAX}"
 """The time that the facts are given is the server's own, or nearly."""
 
 
@@ -104,10 +103,16 @@ def _no_rows(query: str) -> list[str]:
 
 @cache
 def _together(
-    queries: tuple[str, ...], lengths: tuple[int, ...], alone: bool, timed: bool = False
+    queries: tuple[str, ...],
+    lengths: tuple[int, ...],
+    *,
+    alone: bool,
+    timed: bool = False,
+    flushed: bool = False,
 ) -> str:
     """One statement of these, which have so many arguments each, and then how many rows each has
-    to write. `alone`: no transaction is around it. `timed`: only if the time is right."""
+    to write. `alone`: no transaction is around it. `timed`: only if the time is right. `flushed`:
+    its commit waits for the disk."""
     parts, expected = [], []
     used = ADVANCE_ARGS
     for query, length in zip(queries, lengths, strict=True):
@@ -117,25 +122,47 @@ def _together(
         if query != UNCOUNTED:
             used += 1
             expected.append(f"(SELECT count(*) FROM {query}) = ${used}")
+    if flushed:
+        parts.append(f"flush AS MATERIALIZED ({SQL['flush']})")
+    result = "(SELECT seq FROM counter)"
+    if alone:
+        told = "(SELECT told FROM flush)" if flushed else "false"
+        result = f"{ALL_OR_NOTHING}, {told}, {SERVER_MS}"
     return SQL["together"].format(
         writes=",\n".join(parts),
         as_expected=(" AND ".join(expected) or "true") + (IN_TIME if timed else ""),
-        result=ALL_OR_NOTHING if alone else "(SELECT seq FROM counter)",
+        result=result,
     )
+
+
+class Done(NamedTuple):
+    """A batch that was written by itself."""
+
+    last: int
+    """The number of its last fact."""
+    durable: bool
+    """Whether its commit has waited for the disk."""
+    server_ms: Millis
+    """What the server's clock said."""
 
 
 class Writer:
     def __init__(self, db: Connection) -> None:
         self._db = db
 
-    async def write_alone(self, shelf: Shelf, now: Millis, *, timed: bool = False) -> int | None:
-        """Writes everything in one statement that is a transaction of its own; returns the number
-        of the last fact. None: that cannot be done. Raises DivisionByZeroError, and has written
-        nothing, where a row was not as it was looked at, or, with `timed`, it is not that time."""
+    async def write_alone(
+        self, shelf: Shelf, now: Millis, *, timed: bool = False, flushed: bool = False
+    ) -> Done | None:
+        """Writes everything in one statement that is a transaction of its own. None: that cannot
+        be done. Raises DivisionByZeroError, and has written nothing, where a row was not as it was
+        looked at, or, with `timed`, it is not that time. `flushed`: its commit waits for the disk,
+        unless it would have to wait for more than that."""
         writes = _changes(shelf, now, 0)
         if not writes or not _may_go_together(writes):
             return None
-        return await self._write_together(writes, _moved(shelf, now), alone=True, timed=timed)
+        ways = {"alone": True, "timed": timed, "flushed": flushed}
+        row = await self._write_together(writes, _moved(shelf, now), **ways)
+        return Done(*row)
 
     async def write(self, shelf: Shelf, now: Millis) -> int:
         """Writes everything; returns the number of the last fact."""
@@ -145,7 +172,7 @@ class Writer:
         writes = _changes(shelf, now, last)
         moved = _moved(shelf, now)
         if writes and _may_go_together(writes):
-            seq = await self._write_together(writes, moved)
+            (seq,) = await self._write_together(writes, moved, alone=False)
         else:
             await self._run(writes)
             seq = await self._db.fetchval(SQL["advance"], *moved)
@@ -154,21 +181,16 @@ class Writer:
         return int(seq)
 
     async def _write_together(
-        self,
-        writes: Sequence[Write],
-        moved: Sequence[Any],
-        *,
-        alone: bool = False,
-        timed: bool = False,
-    ) -> int | None:
+        self, writes: Sequence[Write], moved: Sequence[Any], **ways: bool
+    ) -> rows.Row:
         writes = _padded(writes)
         parts = [columns(write.rows) or _no_rows(write.query) for write in writes]
         counts = [len(write.rows) for write in writes if write.query != UNCOUNTED]
         queries = tuple([write.query for write in writes])
-        statement = _together(queries, tuple(map(len, parts)), alone, timed)
+        statement = _together(queries, tuple(map(len, parts)), **ways)
         args = chain.from_iterable(parts)
-        seq: int | None = await self._db.fetchval(statement, *moved, *args, *counts)
-        return seq
+        row: rows.Row = await self._db.fetchrow(statement, *moved, *args, *counts)
+        return row
 
     async def mend(self, event: str, fixes: Corrections) -> None:
         await self._run(rows.mending(event, fixes))
