@@ -11,6 +11,8 @@ import pytest
 
 from holdfast import Holdfast, Placed
 from holdfast.errors import StoreError
+from holdfast.stores.postgres import barrier, writing
+from holdfast.stores.postgres.reading import SQL
 from tests.conftest import drift
 from tests.contract.helpers import said
 from tests.databases.conftest import found
@@ -240,6 +242,65 @@ async def test_a_batch_commits_synchronously_unless_a_barrier_follows(
         await shop.confirm_hold(hold.id)
         assert seen == [setting] * 3
         assert gate.waiting == (3 if early else 0)
+
+
+async def there_after_a_crash(server: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is there after a crash, of two holds that were answered though no barrier came about."""
+    monkeypatch.setattr(barrier, "QUICK_SECONDS", 60.0)
+    url = await POSTGRES.created(server)
+    async with shop_at(url) as shop:
+        gate = Gate(shop.store)
+        await shop.create_event(plan())
+        await held(shop, seats=["A-1-1"])
+        gate.open.clear()
+        for n in (2, 3):
+            await held(shop, f"u{n}", seats=[f"A-1-{n}"], id=f"h{n}")
+    kill(server)
+    await restart(server)
+    async with shop_at(url) as shop:
+        return await there(shop, ["h2", "h3"])
+
+
+@pytest.mark.slow
+async def test_where_the_disk_is_quick_a_batch_waits_for_it_itself(server, monkeypatch):
+    assert await there_after_a_crash(server, monkeypatch) == ["h2", "h3"]
+
+
+@pytest.mark.slow
+async def test_if_it_did_not_wait_what_was_answered_would_be_lost(server, monkeypatch):
+    """The control."""
+    monkeypatch.setitem(SQL, "flush", "SELECT true AS told")
+    writing._together.cache_clear()
+    try:
+        # The server writes full pages by itself, but not the last one.
+        assert "h3" not in await there_after_a_crash(server, monkeypatch)
+    finally:
+        writing._together.cache_clear()
+
+
+async def test_where_the_disk_is_slow_a_batch_is_answered_after_a_barrier(server, monkeypatch):
+    monkeypatch.setattr(barrier, "QUICK_SECONDS", 0.0)
+    url = await POSTGRES.created(server)
+    async with shop_at(url) as shop:
+        gate = Gate(shop.store)
+        await shop.create_event(plan())
+        await held(shop, seats=["A-1-1"])
+        gate.waiting = 0
+        for n in (2, 3):
+            await held(shop, f"u{n}", seats=[f"A-1-{n}"])
+        assert gate.waiting == 2
+
+
+@pytest.mark.slow
+async def test_for_a_standby_only_a_barrier_waits():
+    """Told to stop waiting for a standby, a commit would be reported as done."""
+    found(POSTGRES)
+    with own_server(Postgres, synchronous_standby_names="nobody") as server:
+        async with POSTGRES.sessions(POSTGRES.home(server)) as (db,):
+            await db.execute("BEGIN")
+            assert await db.rows(SQL["flush"]) == [(False,)]
+            assert await db.rows("SHOW synchronous_commit") == [("off",)]
+            await db.execute("ROLLBACK")
 
 
 async def test_refusals_wait_for_no_barrier(server):

@@ -1,0 +1,283 @@
+"""PostgreSQL: what nobody has looked at is taken for what it most probably is, and never believed.
+Each test has a shop that presumes, and others who have made it wrong."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Placed, Reason, Refused
+from holdfast.domain.model import Order, Seat
+from holdfast.domain.outcomes import Opened
+from holdfast.stores.postgres import presumed, writing
+from holdfast.stores.postgres.presumed import Presumptions
+from holdfast.stores.postgres.reading import SQL
+from tests.conftest import drift
+from tests.contract.helpers import said
+from tests.databases.shops import E1, held, plan, shop_at
+
+pytestmark = [pytest.mark.service, pytest.mark.usefixtures("postgres_only")]
+
+SECTIONS = [{"id": "A", "tier": "seat", "rows": 4, "seats_per_row": 20}]
+ODD = [
+    {"id": "A-9-1", "section": "A", "row": "9", "number": 1, "tier": "floor"},
+    {"id": "A-9-2", "section": "A", "row": "9", "number": 2, "tier": "seat", "channel": "press"},
+]
+"""Named like their neighbours, and not like them."""
+
+
+@pytest.fixture
+async def shop(url):
+    """It has looked at a seat of section A, and knows the server's time."""
+    async with Holdfast.open(url, upkeep=False) as shop:
+        await shop.create_event(plan(sections=SECTIONS, seats=ODD))
+        for n in (1, 2):
+            await held(shop, "zoe", seats=[f"A-4-{n}"])
+        yield shop
+
+
+@pytest.fixture
+async def other(url):
+    async with shop_at(url) as other:
+        yield other
+
+
+@pytest.fixture
+def at_once(monkeypatch) -> None:
+    """Whoever was wrong presumes again at once."""
+    monkeypatch.setattr(presumed, "WARY_SECONDS", -1.0)
+
+
+async def both(shop: Holdfast, *seats: str, **ask: Any) -> list[Any]:
+    """Each seat by another buyer, in one batch."""
+    asks = [shop.place_hold(E1, buyer=f"u-{id}", seats=[id], **ask) for id in seats]
+    return list(await asyncio.gather(*asks))
+
+
+def said_to(outcomes: list[Any]) -> list[str]:
+    return [said(outcome) for outcome in outcomes]
+
+
+def writes(sent: list[str]) -> list[str]:
+    return [query for query in sent if query.startswith("WITH update_seat AS")]
+
+
+async def test_a_crowd_on_seats_that_nobody_looked_at_is_one_statement(shop, database):
+    with database.counted() as sent:
+        outcomes = await both(shop, *[f"A-1-{n}" for n in range(1, 21)])
+    assert set(said_to(outcomes)) == {"placed"}
+    assert SQL["look"] not in sent
+    assert len(writes(sent)) == 1
+    assert await drift(shop.store) == []
+
+
+async def test_names_that_callers_chose_are_not_looked_up(shop, database):
+    with database.counted() as sent:
+        asks = [
+            shop.place_hold(E1, buyer="ann", seats=[f"A-1-{n}"], id=f"mine-{n}") for n in (1, 2)
+        ]
+        assert set(said_to(await asyncio.gather(*asks))) == {"placed"}
+    assert not {SQL["look"], SQL["peek_holds"], SQL["records"]} & set(sent)
+    assert await drift(shop.store) == []
+
+
+async def test_a_seat_that_others_hold_is_refused(shop, other):
+    theirs = await held(other, "rival", seats=["A-1-1"])
+    outcomes = await both(shop, "A-1-1", "A-1-2")
+    assert said_to(outcomes) == ["no.taken", "placed"]
+    assert [entry.data.get("hold") for entry in await shop.log(E1)].count(theirs.id) == 1
+    assert await drift(shop.store) == []
+
+
+async def test_a_seat_that_others_have_sold_is_refused(shop, other):
+    hold = await held(other, "rival", seats=["A-1-1"])
+    await other.confirm_hold(hold.id)
+    assert said_to(await both(shop, "A-1-1", "A-1-2")) == ["no.taken", "placed"]
+    assert await drift(shop.store) == []
+
+
+async def test_without_its_guard_two_would_have_one_seat(shop, other, monkeypatch):
+    """The control."""
+    guarded = SQL["update_seat"]
+    open_to_all = guarded[: guarded.index("WHERE")] + "WHERE s.event = n.event AND s.id = n.id"
+    monkeypatch.setitem(SQL, "update_seat", open_to_all)
+    writing._together.cache_clear()
+    try:
+        await held(other, "rival", seats=["A-1-1"])
+        assert said_to(await both(shop, "A-1-1", "A-1-2")) == ["placed", "placed"]
+        assert await drift(shop.store) != []
+    finally:
+        writing._together.cache_clear()
+
+
+async def test_a_seat_that_was_withdrawn_elsewhere_is_refused(shop, other):
+    await other.withdraw(E1, seats=["A-1-1"])
+    shop.store._configs[E1] = other.store._configs[E1]  # it has heard of that in another batch
+    assert said_to(await both(shop, "A-1-1", "A-1-2")) == ["no.taken", "placed"]
+    assert await drift(shop.store) == []
+
+
+async def test_a_seat_of_another_tier_than_its_neighbours_has_its_own_price(shop):
+    odd, plain = await both(shop, "A-9-1", "A-1-1")
+    assert (odd.hold.amount, plain.hold.amount) == (50, 100)
+    assert await drift(shop.store) == []
+
+
+async def test_a_seat_of_a_channel_among_others_is_not_offered_to_everybody(shop):
+    assert said_to(await both(shop, "A-9-2", "A-1-1")) == ["no.taken", "placed"]
+    assert said_to(await both(shop, "A-9-2", channels=["press"])) == ["placed"]
+    assert await drift(shop.store) == []
+
+
+async def test_a_seat_that_there_is_not_is_unknown(shop):
+    outcomes = await both(shop, "A-77-1", "A-1-1")
+    assert said_to(outcomes) == ["no.unknown_unit", "placed"]
+
+
+async def test_an_event_that_was_paused_elsewhere_sells_nothing(shop, other):
+    await other.change_event(E1, state="paused")
+    assert said_to(await both(shop, "A-1-1", "A-1-2")) == ["no.not_on_sale"] * 2
+    assert await drift(shop.store) == []
+
+
+async def test_a_price_that_was_changed_elsewhere_counts(shop, other):
+    await other.change_event(E1, prices={"seat": 700, "floor": 50})
+    (placed,) = await both(shop, "A-1-1")
+    assert placed.hold.amount == 700
+
+
+async def test_what_was_done_elsewhere_under_the_same_name_is_told_again(shop, other):
+    ask: dict[str, Any] = {"buyer": "ann", "id": "mine", "seats": ["A-1-1"]}
+    first = await other.place_hold(E1, **ask)
+    again, beside = await asyncio.gather(
+        shop.place_hold(E1, **ask), shop.place_hold(E1, buyer="bob", seats=["A-1-2"])
+    )
+    assert again == first
+    assert isinstance(beside, Placed)
+    assert await drift(shop.store) == []
+
+
+async def test_a_key_that_was_used_elsewhere_for_something_else_is_refused(shop, other, at_once):
+    await other.place_hold(E1, buyer="ann", seats=["A-1-1"], idempotency_key="k")
+    no = await shop.place_hold(E1, buyer="ann", seats=["A-1-2"], idempotency_key="k")
+    assert isinstance(no, Refused)
+    assert no.reason is Reason.IDEMPOTENCY_MISMATCH
+    assert await drift(shop.store) == []
+
+
+async def test_copies_of_one_ask_in_one_batch_are_one_hold(shop):
+    ask: dict[str, Any] = {"buyer": "ann", "seats": ["A-1-1"], "idempotency_key": "k"}
+    outcomes = await asyncio.gather(*[shop.place_hold(E1, **ask) for _ in range(20)])
+    assert len({outcome.hold.id for outcome in outcomes}) == 1
+    assert await drift(shop.store) == []
+
+
+async def test_two_who_want_one_seat_that_nobody_looked_at_do_not_both_get_it(shop):
+    asks = [shop.place_hold(E1, buyer=f"u{n}", seats=["A-1-1"]) for n in range(20)]
+    answers = sorted(said_to(await asyncio.gather(*asks)))
+    assert answers == ["no.taken"] * 19 + ["placed"]
+    assert await drift(shop.store) == []
+
+
+async def test_an_order_of_a_hold_from_elsewhere_is_opened_beside_what_is_presumed(shop, other):
+    theirs = await held(other, "ann", seats=["A-1-1"])
+    opening = shop.clerk.open_order(E1, theirs.id, "sandbox:ok", driver="d", lease_ms=60_000)
+    answer, placed = await asyncio.gather(
+        shop.submit(opening), shop.place_hold(E1, buyer="bob", seats=["A-1-2"])
+    )
+    assert isinstance(answer.outcome, Opened)
+    assert isinstance(placed, Placed)
+    assert await drift(shop.store) == []
+
+
+async def test_after_one_mistake_the_event_is_looked_at_for_a_while(
+    shop, other, database, monkeypatch
+):
+    await held(other, "rival", seats=["A-1-1"])
+    await both(shop, "A-1-1")
+    with database.counted() as sent:
+        assert said_to(await both(shop, "A-1-2")) == ["placed"]
+    assert SQL["look"] in sent
+    neighbours = shop.store._presumptions._events[E1]
+    neighbours.wary_until = asyncio.get_running_loop().time()
+    with database.counted() as sent:
+        assert said_to(await both(shop, "A-1-3")) == ["placed"]
+    assert SQL["look"] not in sent
+
+
+def off_by(ms: int) -> Callable[[Presumptions], int]:
+    return lambda presumptions: presumptions._read[0] + ms
+
+
+@pytest.mark.parametrize("ms", [-60_000, 60_000])
+async def test_a_wrong_clock_decides_nothing(shop, monkeypatch, ms):
+    """As after a long sleep of this process, or a step of the server's clock."""
+    before = await server_ms(shop)
+    monkeypatch.setattr(Presumptions, "now", off_by(ms))
+    (placed,) = await both(shop, "A-1-1")
+    assert before <= placed.hold.placed_ms <= await server_ms(shop)
+
+
+async def test_without_its_check_a_wrong_clock_would_place_holds_in_the_past(shop, monkeypatch):
+    """The control."""
+    monkeypatch.setattr(writing, "IN_TIME", "")
+    writing._together.cache_clear()
+    try:
+        before = await server_ms(shop)
+        monkeypatch.setattr(Presumptions, "now", off_by(-60_000))
+        (placed,) = await both(shop, "A-1-1")
+        assert placed.hold.placed_ms < before - 50_000
+    finally:
+        writing._together.cache_clear()
+
+
+async def server_ms(shop: Holdfast) -> int:
+    async with shop.store.session(10.0) as db:  # type: ignore[attr-defined]  # PostgreSQL's
+        now: int = await db.fetchval(SQL["now"])
+        return now
+
+
+async def test_time_goes_on_between_two_looks_at_the_server_and_never_back(shop, database):
+    placed = []
+    for n in range(1, 9):
+        with database.counted() as sent:
+            placed += await both(shop, f"A-2-{n}")
+        assert SQL["look"] not in sent
+    times = [each.hold.placed_ms for each in placed]
+    assert times == sorted(times)
+    assert await server_ms(shop) - times[-1] < presumed.CLOCK_OFF_MS_MAX
+
+
+async def test_the_server_is_asked_for_the_time_where_that_is_long_ago(shop, database, monkeypatch):
+    monkeypatch.setattr(presumed, "FRESH_SECONDS", -1.0)
+    with database.counted() as sent:
+        assert said_to(await both(shop, "A-1-1")) == ["placed"]
+    assert SQL["look"] in sent
+
+
+async def test_what_seats_have_in_common_is_learnt_section_by_section():
+    found = presumed.Neighbours()
+    assert found.seat("A-1-1") is None
+    found.learn([Seat("A-1-1", "gold"), Seat("B-1-1", "silver"), Seat("C-1", "gold", "press")])
+    assert found.seat("A-7-7") == Seat("A-7-7", "gold")
+    assert found.seat("C-2") == Seat("C-2", "gold", "press")
+    found.learn([Seat("A-1-2", "silver")])
+    assert found.seat("A-7-7") is None
+    found.learn([Seat(f"S{n}-1", "gold") for n in range(presumed.SECTIONS_MAX)])
+    assert found.seat("B-1-2") is None, "it has a limit"
+
+
+async def test_orders_of_the_same_key_elsewhere_are_one(shop, other):
+    mine = await held(shop, "ann", seats=["A-1-1"])
+
+    async def opened(at: Holdfast) -> Order:
+        command = at.clerk.open_order(
+            E1, mine.id, "sandbox:ok", driver="d", lease_ms=60_000, key="key:k"
+        )
+        outcome = (await at.submit(command)).outcome
+        assert isinstance(outcome, Opened)
+        return outcome.order
+
+    assert (await opened(other)).id == (await opened(shop)).id
+    assert await drift(shop.store) == []
