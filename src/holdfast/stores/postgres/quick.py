@@ -114,8 +114,8 @@ class Look:
         self.now: Millis = 0
 
     @property
-    def presumed(self) -> bool:
-        """Whether anything was that nobody here has looked at or written."""
+    def presumes(self) -> bool:
+        """Whether it says of anything that nobody here has looked at or written how it is."""
         return self._neighbours is not None
 
     @property

@@ -260,22 +260,13 @@ class PostgresStore:
             # Of one moment: the server that is looked at is the one that was written to.
             written = self._recent.of(event) if trusting else None
             presumed = self._presumed(event) if trusting else None
-            started, clock = self._server_started, self._clock
-            look = Look(db, config, shelf, commands, started, written, presumed, clock)
-            done, sure = None, False
+            look = Look(
+                db, config, shelf, commands, self._server_started, written, presumed, self._clock
+            )
             try:
                 answers = await drive_async(run(shelf, commands), look.fetch)
-                sure = look.sure
-                if sure:
-                    if not shelf.changed:
-                        return (answers, None) if all(map(_harmless, answers)) else None
-                    if not shelf.facts:
-                        return None
-                    timed = not look.looked and clock is None
-                    flushed = self._barrier.quick
-                    done = await Writer(db).write_alone(
-                        shelf, look.now, timed=timed, flushed=flushed
-                    )
+                if look.sure:
+                    return await self._written_alone(db, look, shelf, answers)
             except LOST as cause:
                 _drop(db)
                 await self._distrust()
@@ -283,18 +274,31 @@ class PostgresStore:
             except NotQuick:
                 return None
             except (StoreBusy, asyncpg.PostgresError):
-                # Whatever it is, it is found again, and dealt with, under locks; perhaps it was
-                # because of a row that is not as it was recalled or presumed.
+                # Whatever it is, it is found again, and dealt with, on a look or under locks;
+                # perhaps it was because of a row that is not as it was recalled or presumed.
                 self._recent.forget(event)
-                if not look.presumed:
+                if not look.presumes:
                     return None
                 self._presumptions.failed(event)
-                sure = False
             except asyncio.CancelledError:
                 _drop(db)
                 raise
+        return await self._quickly(event, commands, trusting=False)
+
+    async def _written_alone(
+        self, db: Connection, look: Look, shelf: Shelf, answers: list[Answer]
+    ) -> tuple[list[Answer], Evidence | None] | None:
+        """As `_quickly`, of a batch that was decided."""
+        if not shelf.changed:
+            return (answers, None) if all(map(_harmless, answers)) else None
+        if not shelf.facts:
+            return None
+        timed = not look.looked and self._clock is None
+        flushed = self._barrier.quick
+        done = await Writer(db).write_alone(shelf, look.now, timed=timed, flushed=flushed)
         if done is None:
-            return None if sure else await self._quickly(event, commands, trusting=False)
+            return None
+        event = shelf.event_id
         self._recent.learn(event, shelf)
         self._presumptions.told(done.server_ms)
         self._presumptions.learn(event, look.seen, done.last)
