@@ -1,18 +1,27 @@
 """Who goes on with an order, and when a person has to."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.api import wire
+from holdfast.checkout.payments.bank import Bank
 from holdfast.checkout.payments.sandbox import SandboxProvider
 from holdfast.checkout.saga import Overtaken, Saga, Step
 from holdfast.checkout.till import Cancellation, InProgress, Till
 from holdfast.domain.model import OrderState
 from holdfast.domain.outcomes import Cancelled, Reason
 from holdfast.domain.payments import PaymentState
-from holdfast.errors import PaymentRefused, PaymentUnavailable, SettingsError
+from holdfast.errors import (
+    PaymentRefused,
+    PaymentUnavailable,
+    SettingsError,
+    StoreUnavailable,
+)
 from holdfast.settings import Settings
 from holdfast.wiring import make_provider
 from tests.checkout.desk import LEASE_MS, PATIENCE, Crash, Desk
@@ -112,6 +121,113 @@ async def test_nobody_goes_on_while_somebody_is_at_it(quick_desk):
     assert bought.replayed
     assert bought.order is not None
     assert bought.order.sold
+
+
+LOSSES = [
+    (step, side) for step in (Step.OPEN, Step.SETTLE, Step.RECORD) for side in ("before", "after")
+]
+
+
+def lost_at(desk: Desk, lost: Step, side: str) -> Till:
+    """A process that cannot reach the store there, once: the command did not arrive, or its answer
+    did not."""
+    times = [1]
+
+    def lose(step: Step, at: str) -> None:
+        if (step, at) == (lost, side) and times:
+            times.pop()
+            raise StoreUnavailable("it is away")
+
+    @asynccontextmanager
+    async def trap(step: Step) -> AsyncIterator[None]:
+        lose(step, "before")
+        yield
+        lose(step, "after")
+
+    return Till(desk.shop, SandboxProvider(desk.bank), PATIENCE, resume=False, trap=trap)
+
+
+async def tried(till: Till, hold: str) -> None:
+    """The buyer hears of the trouble, unless his money was taken: then only the note is missing."""
+    with contextlib.suppress(StoreUnavailable):
+        await till.buy(hold, "sandbox:ok", key="key:k")
+    await asyncio.gather(*till._tasks.values(), return_exceptions=True)
+
+
+async def gone_on(till: Till) -> None:
+    """As it does once a second."""
+    while till._stranded or till._tasks:
+        await till.go_on()
+        await asyncio.gather(*till._tasks.values())
+
+
+@pytest.mark.parametrize(("step", "side"), LOSSES)
+async def test_whoever_asks_again_when_the_store_is_back_need_not_wait_for_a_lease(
+    desk, step, side
+):
+    hold = await a_hold(desk)
+    till = lost_at(desk, step, side)
+    await tried(till, hold)
+    bought = await till.buy(hold, "sandbox:ok", key="key:k")
+    assert bought.order is not None
+    assert bought.order.sold
+    await gone_on(till)
+    await desk.books_balance()
+
+
+@pytest.mark.parametrize(("step", "side"), LOSSES)
+async def test_what_the_store_was_lost_at_goes_on_by_itself_when_it_is_back(desk, step, side):
+    """For whoever asks another process, which may not touch it before the lease is over."""
+    hold = await a_hold(desk)
+    till = lost_at(desk, step, side)
+    await tried(till, hold)
+    await gone_on(till)
+    bought = await desk.process().buy(hold, "sandbox:ok", key="key:k")
+    assert bought.order is not None
+    assert bought.order.sold
+    assert desk.bank.tally.authorizations == 1
+    await desk.books_balance()
+
+
+async def test_if_it_did_not_go_on_by_itself_others_would_be_told_to_wait(quick_desk):
+    """The control."""
+    hold = await a_hold(quick_desk)
+    await tried(lost_at(quick_desk, Step.SETTLE, "before"), hold)
+    with pytest.raises(InProgress):
+        await quick_desk.process().buy(hold, "sandbox:ok", key="key:k")
+
+
+async def test_what_is_stranded_is_kept_in_mind_until_the_store_is_back(quick_desk, monkeypatch):
+    hold = await a_hold(quick_desk)
+    till = lost_at(quick_desk, Step.SETTLE, "before")
+    await tried(till, hold)
+
+    async def away(id: str) -> None:
+        raise StoreUnavailable("it is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(quick_desk.shop, "order", away)
+        with pytest.raises(StoreUnavailable):
+            await till.go_on()
+    await gone_on(till)
+    await quick_desk.books_balance()
+    assert quick_desk.bank.tally.captures == 1
+
+
+async def test_of_an_order_that_was_given_back_nothing_is_freed(quick_desk, caplog):
+    """Asked in a process whose provider knows nothing of it, as the sandbox of another worker."""
+    hold = await a_hold(quick_desk)
+    bought = await quick_desk.till.buy(hold, "sandbox:ok", key="key:k")
+    await asyncio.gather(*quick_desk.till._tasks.values())
+    assert bought.order is not None
+    await quick_desk.till.cancel(bought.order.id)
+    await asyncio.gather(*quick_desk.till._tasks.values())
+    quick_desk.bank = Bank(adopts=True)
+    other = quick_desk.process()
+    again = await other.cancel(bought.order.id)
+    assert isinstance(again.outcome, Cancelled)
+    assert "freed" not in caplog.text
+    assert quick_desk.bank.tally.voids == 0
 
 
 async def test_whoever_was_overtaken_changes_nothing(desk):

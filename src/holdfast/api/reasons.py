@@ -42,7 +42,7 @@ REASONS = {
     "sold_out": "Nothing of what you ask for is left.",
     "stale": "It has changed since you looked.",
     "stopping": "This process is about to stop; another one will answer.",
-    "store_unavailable": "The store cannot be reached. Nothing was done.",
+    "store_unavailable": "The store cannot be reached. Send it again, with the same key or id.",
     "taken": "Seats that you ask for are held or sold; `seats` names them.",
     "too_large": "The body is larger than this call allows.",
     "too_much": "More than an event may have, or be worth; or more webhooks than there may be.",

@@ -1,5 +1,6 @@
 """The deployment itself over HTTP: health, metrics, the gate's switch and its reconciliation."""
 
+import logging
 from typing import get_args
 
 import holdfast
@@ -13,6 +14,8 @@ from holdfast.domain.faults import Faults
 from holdfast.domain.model import instant
 from holdfast.errors import GateDown, HoldfastError
 from holdfast.upkeep.rounds import Round, Rounds, read
+
+log = logging.getLogger("holdfast.api")
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -37,7 +40,9 @@ async def readyz(service: Service, call: Call) -> Reply:
     try:
         await service.shop.store.documents("ready", "-")
     except HoldfastError as trouble:
-        raise Problem(503, "store_unavailable", str(trouble)) from None
+        # Where the store is, is nothing for everybody who asks.
+        log.warning("not ready: %s", trouble)
+        raise Problem(503, "store_unavailable", "the store cannot be reached") from None
     return reply(200, wire.Health(status="ok"))
 
 

@@ -269,7 +269,8 @@ class Ask(Strict):
 
 
 class Hold(Out):
-    """Units kept for one buyer until `expires_at`."""
+    """Units kept for one buyer until `expires_at`; once payment has begun, for the event's
+    `grace_seconds` longer."""
 
     id: str
     event: str

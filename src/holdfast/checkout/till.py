@@ -25,12 +25,12 @@ from holdfast.checkout.saga import (
     Trap,
     next_step,
 )
-from holdfast.domain.commands import Command
+from holdfast.domain.commands import Command, OpenOrder
 from holdfast.domain.model import Millis, Order, OrderState
 from holdfast.domain.outcomes import Answer, Cancelled, Confirmed, Opened, Reason, Refused
 from holdfast.domain.payments import PaymentState
 from holdfast.engine import Holdfast
-from holdfast.errors import HoldfastError, SettingsError
+from holdfast.errors import HoldfastError, Overloaded, SettingsError, StoreError
 from holdfast.ids import event_of
 from holdfast.ports import Provider
 from holdfast.tasks import end_task
@@ -40,6 +40,7 @@ from holdfast.wiring import make_provider, payment_seconds
 RESUME_SECONDS = 1.0
 RESUMED_MAX = 64
 """Orders of others that one process goes on with at a time."""
+STRANDED_MAX = 10_000
 WAIT_SECONDS = 30.0
 """How long a caller is kept waiting; then he is told that it is not finished."""
 STRAYS = (OrderState.VOIDED, OrderState.DECLINED, OrderState.CANCELLED)
@@ -88,6 +89,11 @@ class Till:
         self._driving: dict[str, Saga] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._resumed: set[str] = set()
+        self._opening: set[str] = set()
+        """Orders that are being opened here, if they are."""
+        self._stranded: set[str] = set()
+        """Orders at which this process may have been when the store could not be reached. For as
+        long as its lease lasts nobody else may go on with them."""
         self._lease = Lease(shop.store, "checkout", self._driver)
         self._task: asyncio.Task[None] | None = None
 
@@ -140,20 +146,31 @@ class Till:
             driver=self._driver,
             lease_ms=self._patience.lease_ms,
         )
-        answer = await self._submit(Step.OPEN, command)
+        answer, saga = await self._open(command)
         outcome, now, replayed = answer.outcome, answer.now_ms, answer.replayed
         if isinstance(outcome, Refused):
             return Purchase(refused=outcome, now_ms=now)
         if isinstance(outcome, Confirmed):
             return Purchase(outcome.order, replayed=replayed, now_ms=now)
         assert isinstance(outcome, Opened), outcome
-        if replayed:
-            order = await self._again(outcome.order.id, now)
-        else:
-            order = await self._waited(self._drive(self._saga(outcome.order)))
+        order = await (self._waited(saga) if saga else self._again(outcome.order.id, now))
         if next_step(order) is not None and order.checkout.driver not in ("", self._driver):
             raise InProgress(order.id)  # it was overtaken
         return Purchase(order, replayed=replayed, now_ms=now, until_ms=outcome.until_ms)
+
+    async def _open(self, command: OpenOrder) -> tuple[Answer, Saga | None]:
+        """The answer, and who goes on with the order if it was opened now."""
+        self._opening.add(command.order)
+        try:
+            answer = await self._submit(Step.OPEN, command)
+            if isinstance(answer.outcome, Opened) and not answer.replayed:
+                return answer, self._drive(self._saga(answer.outcome.order))
+            return answer, None
+        except StoreError:
+            self._strand(command.order)  # perhaps it was opened
+            raise
+        finally:
+            self._opening.discard(command.order)
 
     async def cancel(
         self,
@@ -200,7 +217,10 @@ class Till:
         """An order that has ended."""
         assert self.provider is not None
         saga = self._saga(order)
-        if order.state in STRAYS and order.checkout.provider == self.provider.name:
+        # Of one that was paid for and given back nothing can be set aside.
+        given_back = order.checkout.payment is PaymentState.REFUNDED
+        ours = order.checkout.provider == self.provider.name
+        if order.state in STRAYS and ours and not given_back:
             await saga.free_stray()
         if retry and order.trouble is not None:
             try:
@@ -230,7 +250,10 @@ class Till:
             return await running.told
         order = await self._shop.order(id)
         assert order is not None
-        if next_step(order) is not None and order.checkout.driver and (order.due_ms or 0) > now:
+        if id in self._opening or id in self._driving:
+            raise InProgress(id)
+        anothers = order.checkout.driver not in ("", self._driver)
+        if next_step(order) is not None and anothers and (order.due_ms or 0) > now:
             raise InProgress(id)
         if order.state is not OrderState.PENDING:
             return order
@@ -274,12 +297,31 @@ class Till:
                 saga.told.exception()  # perhaps nobody waits
             if not isinstance(trouble, Exception):
                 raise
+            if isinstance(trouble, StoreError | Overloaded):
+                self._strand(id)
             log.warning("order %s could not be gone on with: %s", id, trouble)
+
+    def _strand(self, id: str) -> None:
+        if len(self._stranded) < STRANDED_MAX:
+            self._stranded.add(id)
+
+    async def go_on(self) -> None:
+        """Takes up again what this process was at when the store could not be reached. Raises, and
+        forgets none of it, while that is still so."""
+        for id in list(self._stranded):
+            order = await self._shop.order(id)
+            self._stranded.discard(id)
+            if order is None or not self._free(order) or id in self._opening:
+                continue
+            if order.checkout.driver == self._driver and order.trouble is None:
+                self._drive(self._saga(order), take=True)
 
     async def _overtaken(self, saga: Saga) -> None:
         """Others have gone on. If they have ended it, what was set aside at our word is freed."""
         order = saga.order = await self._shop.order(saga.order.id) or saga.order
         saga.tell(order)
+        if next_step(order) is not None and order.checkout.driver == self._driver:
+            self._strand(order.id)  # by a command of our own that was thought lost
         if next_step(order) is None and order.state in STRAYS:
             await saga.free_stray()
 
@@ -316,6 +358,7 @@ class Till:
             while True:
                 await asyncio.sleep(RESUME_SECONDS)
                 try:
+                    await self.go_on()
                     if await self._lease.hold():
                         await self.resume()
                 except HoldfastError as trouble:
