@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from holdfast.domain.faults import Fault
+from holdfast.domain.limits import PUBLIC_ID
 
 Wording = Callable[[re.Match[str]], str]
 
@@ -38,7 +39,7 @@ WORDINGS: dict[re.Pattern[str], Wording] = {
     re.compile("Expected `(str|array|object)` of length ([<>]=) ([0-9]+)"): (
         lambda said: f"must have {BOUNDS[said[2]]} {_counted(int(said[3]), PARTS[said[1]])}"
     ),
-    re.compile("Expected `str` matching regex '(.+)'"): lambda said: f"must match {said[1]}",
+    re.compile("Expected `str` matching regex '(.+)'"): lambda said: _shape(said[1]),
     re.compile("(?:Number|Integer value) out of range"): (
         lambda said: "has a number that is too large"
     ),
@@ -47,6 +48,12 @@ WORDINGS: dict[re.Pattern[str], Wording] = {
     ),
 }
 OTHERWISE = "is not what it must be"
+SHAPES = {
+    f"^{PUBLIC_ID.pattern}$": (
+        "must be an id as it was given, that of its event in front: opening-night.01J2..."
+    )
+}
+"""What patterns say, where they say little to a reader."""
 
 MALFORMED = re.compile(r"JSON is malformed: (.+) \(byte ([0-9]+)\)")
 SPELLINGS = {
@@ -100,6 +107,12 @@ def _worded(problem: str) -> str:
         if found := pattern.fullmatch(problem):
             return wording(found)
     return OTHERWISE
+
+
+def _shape(pattern: str) -> str:
+    """It comes as Python writes texts, with each backslash twice."""
+    pattern = pattern.replace(r"\\", "\\")
+    return SHAPES.get(pattern, f"must match {pattern}")
 
 
 def _types(named: str) -> str:
