@@ -2,12 +2,14 @@
 Each test has a shop that presumes, and others who have made it wrong."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Placed, Reason, Refused
+from holdfast import Confirmed, Holdfast, Placed, Reason, Refused
+from holdfast.domain.commands import SettleOrder
 from holdfast.domain.model import Order, Seat
 from holdfast.domain.outcomes import Opened
 from holdfast.stores.postgres import presumed, writing
@@ -28,7 +30,20 @@ ODD = [
 
 
 @pytest.fixture
-async def shop(url):
+def patient(monkeypatch) -> Iterator[None]:
+    """A machine that stands still for seconds is no mistake here."""
+    limit = f"<= {presumed.CLOCK_OFF_MS_MAX}"
+    monkeypatch.setattr(presumed, "FRESH_SECONDS", 3600.0)
+    monkeypatch.setattr(presumed, "WARY_SECONDS", 3600.0)
+    monkeypatch.setattr(presumed, "CLOCK_OFF_MS_MAX", 30_000)
+    monkeypatch.setattr(writing, "IN_TIME", writing.IN_TIME.replace(limit, "<= 30000"))
+    writing._together.cache_clear()
+    yield
+    writing._together.cache_clear()
+
+
+@pytest.fixture
+async def shop(url, patient):
     """It has looked at a seat of section A, and knows the server's time."""
     async with Holdfast.open(url, upkeep=False) as shop:
         await shop.create_event(plan(sections=SECTIONS, seats=ODD))
@@ -191,23 +206,43 @@ async def test_an_order_of_a_hold_from_elsewhere_is_opened_beside_what_is_presum
     assert await drift(shop.store) == []
 
 
-async def test_after_one_mistake_the_event_is_looked_at_for_a_while(
-    shop, other, database, monkeypatch
-):
+async def test_after_one_mistake_the_event_is_looked_at_for_a_while(shop, other, database):
     await held(other, "rival", seats=["A-1-1"])
-    await both(shop, "A-1-1")
-    with database.counted() as sent:
-        assert said_to(await both(shop, "A-1-2")) == ["placed"]
-    assert SQL["look"] in sent
-    neighbours = shop.store._presumptions._events[E1]
-    neighbours.wary_until = asyncio.get_running_loop().time()
+    presumptions = shop.store._presumptions
+    assert presumptions.of(E1) is not None
+    assert said_to(await both(shop, "A-1-1", "A-1-2")) == ["no.taken", "placed"]
+    assert presumptions.of(E1) is None
     with database.counted() as sent:
         assert said_to(await both(shop, "A-1-3")) == ["placed"]
+    assert len(writes(sent)) == 1
+    assert SQL["look"] in sent or SQL["seats"] in sent
+    presumptions._events[E1].wary_until = asyncio.get_running_loop().time()
+    with database.counted() as sent:
+        assert said_to(await both(shop, "A-1-4")) == ["placed"]
     assert SQL["look"] not in sent
 
 
 def off_by(ms: int) -> Callable[[Presumptions], int]:
+    """The server's clock as it was when the last batch was written, and so much."""
     return lambda presumptions: presumptions._read[0] + ms
+
+
+async def test_a_reply_that_waited_here_does_not_put_the_time_back():
+    clock = Presumptions()
+    assert clock.now() is None
+    clock.told(10_000)
+    clock.told(9_700)
+    assert (clock.now() or 0) >= 10_000
+    clock.told(10_000 - 2 * presumed.CLOCK_OFF_MS_MAX)
+    assert (clock.now() or 0) < 9_000, "the server's clock was put back"
+
+
+async def test_an_event_that_was_quiet_is_looked_at_first(shop, database, monkeypatch):
+    """Others may have gone on far, and a refusal tells from where its reason is on the log."""
+    shop.store._presumptions._events[E1].heard_at -= 2 * presumed.FRESH_SECONDS
+    with database.counted() as sent:
+        assert said_to(await both(shop, "A-1-1")) == ["placed"]
+    assert SQL["look"] in sent
 
 
 @pytest.mark.parametrize("ms", [-60_000, 60_000])
@@ -281,3 +316,57 @@ async def test_orders_of_the_same_key_elsewhere_are_one(shop, other):
 
     assert (await opened(other)).id == (await opened(shop)).id
     assert await drift(shop.store) == []
+
+
+@pytest.mark.parametrize("at_home", [True, False])
+async def test_a_name_that_a_hold_has_is_not_new_beside_the_sale_of_that_hold(shop, other, at_home):
+    at = shop if at_home else other
+    mine = await held(at, "ann", seats=["A-1-1"], id="mine")
+    opening = at.clerk.open_order(E1, mine.id, "sandbox:ok", driver="d", lease_ms=60_000)
+    order = (await at.submit(opening)).outcome.order
+    settling = SettleOrder(
+        id=shop.clerk.ids.new(),
+        event=E1,
+        order=order.id,
+        hold=mine.id,
+        fence=order.version,
+        payment="sandbox:p1",
+        lease_ms=60_000,
+    )
+    other_ask = {"buyer": "bob", "seats": ["A-1-2"], "id": "mine", "idempotency_key": "k"}
+    no, settled = await asyncio.gather(shop.place_hold(E1, **other_ask), shop.submit(settling))
+    assert no == Refused(Reason.EXISTS, mine.id)
+    assert isinstance(settled.outcome, Confirmed)
+    assert await drift(shop.store) == []
+
+
+async def test_what_is_held_at_new_prices_is_not_held_before_they_came(shop, other, monkeypatch):
+    """The presumed time is a little behind the server's; what is refunded goes by prices at a
+    time."""
+    mine = await held(shop, "eve", seats=["A-4-5"])
+    await other.change_event(E1, prices={"seat": 700, "floor": 50})
+    await shop.release_hold(mine.id)  # under locks: it hears of the prices
+    before = await server_ms(shop)
+    monkeypatch.setattr(Presumptions, "now", lambda _: before - 900)
+    (placed,) = await both(shop, "A-1-1")
+    config = shop.store._configs[E1]
+    assert placed.hold.amount == 700
+    assert config.prices_at(placed.hold.placed_ms)["seat"] == 700
+
+
+async def test_what_was_known_of_an_event_does_not_outlive_the_connection(
+    shop, database, monkeypatch
+):
+    """A new connection may be to a server that has forgotten a change since it crashed."""
+    acquired = shop.store._acquired
+
+    @asynccontextmanager
+    async def anew() -> AsyncIterator[Any]:
+        async with acquired() as db:
+            shop.store._configs.clear()
+            yield db
+
+    monkeypatch.setattr(shop.store, "_acquired", anew)
+    with database.counted() as sent:
+        assert said_to(await both(shop, "A-1-1")) == ["placed"]
+    assert any(query.startswith("BEGIN ISOLATION LEVEL READ COMMITTED") for query in sent)

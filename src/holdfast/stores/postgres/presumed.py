@@ -17,7 +17,8 @@ WARY_SECONDS = 1.0
 """How long nothing is presumed of an event after that has failed: one statement in vain a second
 is what it costs where others sell the same seats."""
 FRESH_SECONDS = 1.0
-"""Of the server's clock, as it was last read. What it says is checked where it counts."""
+"""Of the server's clock, as it was last read, and of an event. What the clock says is checked where
+it counts."""
 CLOCK_OFF_MS_MAX = 1_000
 """How far the time of a decision may be from the server's, when it is written."""
 SECTIONS_MAX = 1_000
@@ -31,14 +32,15 @@ class Neighbours:
     """Of one event: what all seats that were looked at have in common, section by section. An id
     begins with the name of its section."""
 
-    __slots__ = ("_traits", "seq", "wary_until")
+    __slots__ = ("_traits", "heard_at", "seq", "wary_until")
 
     def __init__(self) -> None:
         self._traits: dict[str, Traits | None] = {}
         """None where they differ."""
         self.wary_until = float("-inf")
         self.seq = 0
-        """How far the log is, or was."""
+        """How far the log was, and when that was heard."""
+        self.heard_at = float("-inf")
 
     def seat(self, id: str) -> Seat | None:
         """As it is, if it is free and like the others; None where nobody knows."""
@@ -62,28 +64,27 @@ class Presumptions:
         self._events: dict[str, Neighbours] = {}
         self._read: tuple[Millis, float] = 0, float("-inf")
         """What the server's clock said, and when that was by ours."""
-        self._last: Millis = 0
 
     def told(self, server_ms: Millis) -> None:
-        """The server's clock said so, at some moment before this."""
-        self._read = server_ms, asyncio.get_running_loop().time()
+        """The server's clock said so, at some moment before this. A reply that waited here says
+        less than what is known already, unless the clock was put back."""
+        known = self.now()
+        late = known is not None and 0 < known - server_ms <= CLOCK_OFF_MS_MAX
+        at = asyncio.get_running_loop().time()
+        self._read = (known if late and known is not None else server_ms), at
 
     def now(self) -> Millis | None:
-        """The server's time, or a little before that, and never earlier than the last time; None
-        where it was not read lately."""
+        """The server's time, or a little before that; None where it was not read lately."""
         server_ms, at = self._read
         passed = asyncio.get_running_loop().time() - at
-        if passed > FRESH_SECONDS:
-            return None
-        now = server_ms + int(1000 * passed)
-        if now > self._last or self._last - now > CLOCK_OFF_MS_MAX:  # or it was put back
-            self._last = now
-        return self._last
+        return server_ms + int(1000 * passed) if passed <= FRESH_SECONDS else None
 
     def of(self, event: str) -> Neighbours | None:
-        """None while its batches had better look."""
+        """None while its batches had better look: for the first time in a while, for others may
+        have gone on far since, or because somebody was wrong."""
         found = self._events.get(event)
-        if found is None or asyncio.get_running_loop().time() < found.wary_until:
+        now = asyncio.get_running_loop().time()
+        if found is None or now < found.wary_until or now - found.heard_at > FRESH_SECONDS:
             return None
         return found
 
@@ -95,7 +96,7 @@ class Presumptions:
                 self._events.clear()
             found = self._events[event] = Neighbours()
         found.learn(seats)
-        found.seq = max(found.seq, seq)
+        found.seq, found.heard_at = max(found.seq, seq), asyncio.get_running_loop().time()
 
     def failed(self, event: str) -> None:
         if found := self._events.get(event):

@@ -57,11 +57,6 @@ def fits(config: Event | None, commands: Sequence[Command]) -> bool:
     return announces
 
 
-def _repeats(commands: Sequence[Command], written: Written) -> bool:
-    """Whether a command may be a repetition of what was done here: that is on record."""
-    return any(command.digest and command.id in written.commands for command in commands)
-
-
 class Look:
     """Answers what such a batch asks for, and locks nothing."""
 
@@ -99,11 +94,18 @@ class Look:
         self._written = written = written or Written()
         self._neighbours: Neighbours | None = None
         self._asked: set[str] = set()
-        named: set[str] = set()
-        if presumed is not None and not _repeats(commands, written):
+        named = {command.hold for command in holding if command.digest}
+        # What was done here is on record, and whoever repeats it wants to hear of that.
+        new = written.commands.isdisjoint(self._repeatable) and written.holds.keys().isdisjoint(
+            named
+        )
+        if presumed is not None and new and named.isdisjoint(self._followed):
             self._neighbours, self._presumed_now = presumed
             self._asked.update(*[command.ask.seats for command in holding])
-            named = {command.hold for command in holding if command.digest}
+        else:
+            named = set()
+        self.presumed = bool(named)
+        """Whether anything was taken for granted that nobody here has looked at or written."""
         self._holds: dict[str, Hold | None] = dict.fromkeys(new_holds | named)
         self._new_orders = new_orders | assumed
         self._unseen: tuple[set[str], set[str], set[str]] = (set(), named, assumed)
@@ -112,11 +114,6 @@ class Look:
         """Whether the server was asked about seats, and the time."""
         self.seen: Sequence[Seat] = ()
         self.now: Millis = 0
-
-    @property
-    def presumes(self) -> bool:
-        """Whether it says of anything that nobody here has looked at or written how it is."""
-        return self._neighbours is not None
 
     @property
     def sure(self) -> bool:
@@ -156,7 +153,9 @@ class Look:
         if (neighbours := self._neighbours) is not None:
             presumed = self._presume(neighbours, ids)
             self._unseen[0].update([seat.id for seat in presumed])
+            self.presumed = self.presumed or bool(presumed)
             if len(presumed) == len(ids):
+                self.presumed = True  # the time at least
                 self.now = self._presumed_now
                 self._shelf.as_of = neighbours.seq
                 return recalled + presumed
@@ -179,8 +178,8 @@ class Look:
 
     def _presume(self, neighbours: Neighbours, ids: Sequence[str]) -> list[Seat]:
         """Those of the seats that are asked for, and that are free for all that is known here."""
-        held, sold = self._written.seats, self._written.sold
-        unknown = [id for id in ids if id in self._asked and id not in held and id not in sold]
+        held, gone = self._written.seats, self._written.gone
+        unknown = [id for id in ids if id in self._asked and id not in held and id not in gone]
         return [seat for id in unknown if (seat := neighbours.seat(id)) is not None]
 
     async def _fetch_holds(self, ids: Sequence[str]) -> list[Hold]:

@@ -11,25 +11,30 @@ from holdfast.domain.model import Hold, HoldState, Order, Seat
 from holdfast.domain.shelf import Shelf
 
 ROWS_MAX = 50_000
+IDS_MAX = 200_000
 """Of all events."""
 
 
 class Written:
-    """Of one event: open holds, their seats, and orders that somebody is at. Of what was sold, and
-    of commands that are on record, the ids are enough: nobody presumes that they are free."""
+    """Of one event: open holds, their seats, and orders that somebody is at. Of seats that are gone
+    and of commands that are on record the ids are enough: nobody presumes that they are free."""
 
-    __slots__ = ("commands", "holds", "orders", "seats", "sold")
+    __slots__ = ("commands", "gone", "holds", "orders", "seats")
 
     def __init__(self) -> None:
         self.holds: dict[str, Hold] = {}
         self.orders: dict[str, Order] = {}
         self.seats: dict[str, Seat] = {}
-        self.sold: set[str] = set()
+        self.gone: set[str] = set()
         self.commands: set[str] = set()
 
-    def __len__(self) -> int:
-        ids = len(self.sold) + len(self.commands)
-        return len(self.holds) + len(self.orders) + len(self.seats) + ids
+    @property
+    def rows(self) -> int:
+        return len(self.holds) + len(self.orders) + len(self.seats)
+
+    @property
+    def ids(self) -> int:
+        return len(self.gone) + len(self.commands)
 
     def learn(self, shelf: Shelf) -> None:
         now = shelf.holds.now
@@ -41,7 +46,7 @@ class Written:
                 self.holds.pop(id, None)
         if shelf.orders.was:
             self._learn_orders(shelf)
-        seats, sold = self.seats, self.sold
+        seats, gone = self.seats, self.gone
         for id in shelf.seats.was:
             seat = shelf.seats.now[id]
             if seat.order is None and seat.hold is not None:
@@ -49,9 +54,9 @@ class Written:
                 continue
             seats.pop(id, None)
             if seat.order is not None or seat.withdrawn:
-                sold.add(id)
+                gone.add(id)
             else:
-                sold.discard(id)
+                gone.discard(id)
         if shelf.recorded:
             self.commands.update([record.id for record in shelf.recorded])
 
@@ -63,11 +68,16 @@ class Written:
             else:
                 self.orders.pop(id, None)
 
+    def forget_rows(self) -> None:
+        for rows in (self.holds, self.orders, self.seats):
+            rows.clear()
+
 
 class Recent:
     def __init__(self) -> None:
         self._events: dict[str, Written] = {}
         self._rows = 0
+        self._ids = 0
 
     def __len__(self) -> int:
         return self._rows
@@ -78,17 +88,21 @@ class Recent:
     def learn(self, event: str, shelf: Shelf) -> None:
         """What a batch has committed."""
         written = self._events.setdefault(event, Written())
-        before = len(written)
+        rows, ids = written.rows, written.ids
         written.learn(shelf)
-        self._rows += len(written) - before
-        if not written:
+        self._rows += written.rows - rows
+        self._ids += written.ids - ids
+        if not (written.rows or written.ids):
             del self._events[event]
-        if self._rows > ROWS_MAX:
+        if self._rows > ROWS_MAX or self._ids > IDS_MAX:
             self.forget_all()
 
     def forget(self, event: str) -> None:
-        self._rows -= len(self._events.pop(event, ()))
+        """A row of it is not as it was recalled. What is gone or done stays so, mostly."""
+        if written := self._events.get(event):
+            self._rows -= written.rows
+            written.forget_rows()
 
     def forget_all(self) -> None:
         self._events.clear()
-        self._rows = 0
+        self._rows = self._ids = 0

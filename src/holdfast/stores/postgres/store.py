@@ -59,6 +59,8 @@ from holdfast.stores.rows import (
 )
 
 FLUSH = "SET LOCAL synchronous_commit = on"
+GUARDED = (asyncpg.DivisionByZeroError, asyncpg.IntegrityConstraintViolationError)
+"""What a write fails with where something is not as it was taken to be."""
 DOUBTFUL_MAX = 100_000
 BUILD_SECONDS = 60.0
 """For reading the plan of a house of a million seats."""
@@ -257,9 +259,11 @@ class PostgresStore:
         assert config is not None
         shelf = Shelf(event, config)
         async with self._acquired() as db:
+            if self._configs.get(event) is not config:
+                return None  # a new connection: the server may have forgotten it
             # Of one moment: the server that is looked at is the one that was written to.
             written = self._recent.of(event) if trusting else None
-            presumed = self._presumed(event) if trusting else None
+            presumed = self._presumed(config) if trusting else None
             look = Look(
                 db, config, shelf, commands, self._server_started, written, presumed, self._clock
             )
@@ -273,11 +277,11 @@ class PostgresStore:
                 raise CommitUnknown(f"{self.url} did not answer a batch: {said(cause)}") from cause
             except NotQuick:
                 return None
-            except (StoreBusy, asyncpg.PostgresError):
-                # Whatever it is, it is found again, and dealt with, on a look or under locks;
-                # perhaps it was because of a row that is not as it was recalled or presumed.
+            except (StoreBusy, asyncpg.PostgresError) as cause:
+                # Whatever it is, it is found again, and dealt with, under locks; perhaps it was
+                # because of a row that is no longer as it was recalled.
                 self._recent.forget(event)
-                if not look.presumes:
+                if not (look.presumed and isinstance(cause, GUARDED)):
                     return None
                 self._presumptions.failed(event)
             except asyncio.CancelledError:
@@ -307,11 +311,15 @@ class PostgresStore:
             return answers, None
         return answers, Evidence(event, done.last, look.now, to_json(shelf.facts[-1].data))
 
-    def _presumed(self, event: str) -> tuple[Neighbours, Millis] | None:
+    def _presumed(self, config: Event) -> tuple[Neighbours, Millis] | None:
         """What seats of the event are like, and what time it is, if both may be presumed."""
-        neighbours = self._presumptions.of(event)
+        neighbours = self._presumptions.of(config.id)
         now = self._clock() if self._clock else self._presumptions.now()
-        return None if neighbours is None or now is None else (neighbours, now)
+        if neighbours is None or now is None:
+            return None
+        # What is held at the new prices is not held before they came.
+        changed_ms = config.earlier_prices[-1][0] if config.earlier_prices else 0
+        return neighbours, max(now, changed_ms)
 
     async def _build(self, event: Event) -> None:
         async with self._transaction() as db:
@@ -359,6 +367,7 @@ class PostgresStore:
                 return [await reader.house(self._houses.current(config, head))] if config else []
             if want.what is What.NOW:
                 now = self._clock() if self._clock else (await reader.fetch(want))[0]
+                self._presumptions.told(now)
                 return [now]
             if want.what is What.DUE and self._clock:
                 want = Fetch(want.what, want.keys, self._clock())
