@@ -160,8 +160,8 @@ class Writer:
         writes = _changes(shelf, now, 0)
         if not writes or not _may_go_together(writes):
             return None
-        ways = {"alone": True, "timed": timed, "flushed": flushed}
-        row = await self._write_together(writes, _moved(shelf, now), **ways)
+        moved = _moved(shelf, now)
+        row = await self._write_together(writes, moved, alone=True, timed=timed, flushed=flushed)
         return Done(*row)
 
     async def write(self, shelf: Shelf, now: Millis) -> int:
@@ -181,13 +181,14 @@ class Writer:
         return int(seq)
 
     async def _write_together(
-        self, writes: Sequence[Write], moved: Sequence[Any], **ways: bool
+        self, writes: Sequence[Write], moved: Sequence[Any], **kind: bool
     ) -> rows.Row:
+        """`kind` is told by `_together`."""
         writes = _padded(writes)
         parts = [columns(write.rows) or _no_rows(write.query) for write in writes]
         counts = [len(write.rows) for write in writes if write.query != UNCOUNTED]
         queries = tuple([write.query for write in writes])
-        statement = _together(queries, tuple(map(len, parts)), **ways)
+        statement = _together(queries, tuple(map(len, parts)), **kind)
         args = chain.from_iterable(parts)
         row: rows.Row = await self._db.fetchrow(statement, *moved, *args, *counts)
         return row
