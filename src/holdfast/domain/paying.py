@@ -92,6 +92,8 @@ def settle(shelf: Shelf, event: Event, command: SettleOrder, now: Millis) -> Dec
         return Decision(order)
     if order.checkout.last == command.id:
         return Decision(Confirmed(order) if order.sold else Settled(order))
+    if order.state is not OrderState.PENDING:
+        return Decision(Refused(Reason.STALE, str(order.version)))
     hold = shelf.holds.get(command.hold)
     if hold is not None and hold.live(now):
         order = _confirmed(order, command, now, Settlement.IN_TIME)
