@@ -237,6 +237,17 @@ async def test_a_reply_that_waited_here_does_not_put_the_time_back():
     assert (clock.now() or 0) < 9_000, "the server's clock was put back"
 
 
+async def test_a_clock_of_ours_that_is_faster_does_not_run_away(monkeypatch):
+    """Twice as fast, and told of the server's every 100 ms: never further ahead than that."""
+    loop, clock, at = asyncio.get_running_loop(), Presumptions(), 0.0
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "time", lambda: at)
+        for n in range(1, 200):
+            clock.told(50 * n)
+            at += 0.1
+            assert 50 * n <= (clock.now() or 0) <= 50 * n + 100
+
+
 async def test_an_event_that_was_quiet_is_looked_at_first(shop, database, monkeypatch):
     """Others may have gone on far, and a refusal tells from where its reason is on the log."""
     shop.store._presumptions._events[E1].heard_at -= 2 * presumed.FRESH_SECONDS

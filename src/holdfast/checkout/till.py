@@ -41,6 +41,7 @@ RESUME_SECONDS = 1.0
 RESUMED_MAX = 64
 """Orders of others that one process goes on with at a time."""
 STRANDED_MAX = 10_000
+"""Orders of its own that a process takes up when the store is back; more wait for their lease."""
 WAIT_SECONDS = 30.0
 """How long a caller is kept waiting; then he is told that it is not finished."""
 STRAYS = (OrderState.VOIDED, OrderState.DECLINED, OrderState.CANCELLED)

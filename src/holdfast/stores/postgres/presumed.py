@@ -64,20 +64,24 @@ class Presumptions:
         self._events: dict[str, Neighbours] = {}
         self._read: tuple[Millis, float] = 0, float("-inf")
         """What the server's clock said, and when that was by ours."""
+        self._least: Millis = 0
+        """It was that late already."""
 
     def told(self, server_ms: Millis) -> None:
-        """The server's clock said so, at some moment before this. A reply that waited here says
-        less than what is known already, unless the clock was put back."""
-        known = self.now()
-        late = known is not None and 0 < known - server_ms <= CLOCK_OFF_MS_MAX
-        at = asyncio.get_running_loop().time()
-        self._read = (known if late and known is not None else server_ms), at
+        """The server's clock said so, at some moment before this. After a reply that waited here,
+        or where our clock is the faster one, time stands still until the server's has caught up:
+        it does not go back, unless the server's clock was put back."""
+        known = self.now() or 0
+        self._least = known if known - server_ms <= CLOCK_OFF_MS_MAX else 0
+        self._read = server_ms, asyncio.get_running_loop().time()
 
     def now(self) -> Millis | None:
         """The server's time, or a little before that; None where it was not read lately."""
         server_ms, at = self._read
         passed = asyncio.get_running_loop().time() - at
-        return server_ms + int(1000 * passed) if passed <= FRESH_SECONDS else None
+        if passed > FRESH_SECONDS:
+            return None
+        return max(server_ms + int(1000 * passed), self._least)
 
     def of(self, event: str) -> Neighbours | None:
         """None while its batches had better look: for the first time in a while, for others may
@@ -104,4 +108,4 @@ class Presumptions:
 
     def forget_all(self) -> None:
         self._events.clear()
-        self._read = 0, float("-inf")
+        self._read, self._least = (0, float("-inf")), 0
