@@ -24,7 +24,7 @@ web: $(PAGES) ## build the pages from web/ into the package
 
 run: setup ## the demo: an event on sale at http://127.0.0.1:8000
 	@$(pages_if_node)
-	@.venv/bin/holdfast demo $(if $(PORT),--port "$(PORT)") $(ARGS)
+	@exec .venv/bin/holdfast demo $(if $(PORT),--port "$(PORT)") $(ARGS)
 
 # Many tests wait for servers: three at a time keep two cores busy.
 test: setup services ## format, lint, types, then every test but the soak, on real services

@@ -281,7 +281,7 @@ async def test_a_batch_that_was_never_formed_does_not_stop_the_lane(desk, fault)
     assert await lane.submit(command(2)) == answer("2")
 
 
-@pytest.mark.parametrize("crowd", [lanes.MANY_COMMANDS, lanes.MANY_COMMANDS - 1])
+@pytest.mark.parametrize("crowd", [lanes.SHARE_MIN, lanes.SHARE_MIN - 1])
 async def test_a_few_wait_while_a_crowd_is_about_to_be_answered(desk, crowd):
     """Most of it comes back at once; few who are about to be answered are not waited for."""
     desk.committed_first = True
@@ -292,7 +292,7 @@ async def test_a_few_wait_while_a_crowd_is_about_to_be_answered(desk, crowd):
     for _ in range(5):
         await asyncio.sleep(0)
     few_waited = len(desk.batches) == 1
-    assert few_waited == (crowd == lanes.MANY_COMMANDS)
+    assert few_waited == (crowd == lanes.SHARE_MIN)
     desk.open.set()
     await asyncio.gather(*waiting)
     assert [len(batch) for batch in desk.batches] == [crowd, 1]
@@ -303,7 +303,7 @@ async def test_many_need_not_wait_until_a_crowd_is_answered(desk, last):
     """Nor if one of them chooses its seats: the crowd before them has committed."""
     desk.committed_first = True
     lane = queue(desk)
-    many = lanes.MANY_COMMANDS
+    many = lanes.SHARE_MIN
     waiting = [lane.submit(command(id)) for id in range(many)]
     await desk.busy()
     waiting += [lane.submit(command(many + id)) for id in range(many - 1)]
@@ -312,6 +312,36 @@ async def test_many_need_not_wait_until_a_crowd_is_answered(desk, last):
     assert [len(batch) for batch in desk.batches] == [many, many]
     desk.open.set()
     await asyncio.gather(*waiting)
+
+
+@pytest.mark.parametrize("last", [command, best], ids=["plain", "best"])
+@pytest.mark.parametrize("one_lane", [False, True], ids=["abreast", "alone"])
+async def test_a_crowd_is_taken_in_parts_where_two_can_be_worked_on(desk, one_lane, last):
+    """While the database has one part, the next is made here. Not where batches run alone: then
+    parts would only be more of them."""
+    desk.committed_first = True
+    lane = queue(desk, one_lane=one_lane)
+    crowd, part = 200, int(200 * lanes.SHARE)
+    waiting = [lane.submit(command(id)) for id in range(crowd - 1)]
+    waiting.append(lane.submit(last(crowd - 1)))
+    await desk.busy()
+    parts = [len(batch) for batch in desk.batches]
+    assert parts == ([crowd] if one_lane or last is best else [part, part])
+    desk.open.set()
+    assert len(await asyncio.gather(*waiting)) == crowd
+
+
+async def test_a_crowd_that_has_gone_is_forgotten(desk):
+    """Else a few who come later would be waited for in vain, as if many came."""
+    desk.open.set()
+    lane = queue(desk)
+    await asyncio.gather(*[lane.submit(command(id)) for id in range(1_000)])
+    for id in range(1_000, 1_050):
+        await lane.submit(command(id))
+    before = len(desk.batches)
+    await asyncio.gather(*[lane.submit(command(id)) for id in range(2_000, 2_050)])
+    assert len(desk.batches) - before == 2
+    assert len(desk.batches[before]) == lanes.SHARE_MIN
 
 
 async def test_only_so_many_batches_wait_for_the_disk(desk):
@@ -705,12 +735,14 @@ async def crowd_on(desk: Desk, many: int, known: lanes.Known) -> list[Answer]:
 @pytest.mark.parametrize("cold_seconds", [1.0, float("inf")], ids=["cold", "warm"])
 async def test_the_first_of_a_crowd_are_asked_for_the_rest(desk, monkeypatch, cold_seconds):
     """Those behind are told what the first were told. The control, a lane without that first look,
-    has the whole crowd decided."""
+    has a good part of the crowd decided."""
     monkeypatch.setattr(lanes, "COLD_SECONDS", cold_seconds)
     no = Answer(Refused(Reason.SOLD_OUT))
     answers = await crowd_on(desk, 500, lambda _: no if desk.batches else None)
     decided = sum(map(len, desk.batches))
-    assert decided == (lanes.FIRST_COMMANDS if cold_seconds == 1.0 else 500)
+    part = int(500 * lanes.SHARE)
+    assert decided == (lanes.FIRST_COMMANDS if cold_seconds == 1.0 else part)
+    assert part > 2 * lanes.FIRST_COMMANDS
     assert answers.count(no) == 500 - decided
 
 
@@ -720,7 +752,9 @@ async def test_who_wants_something_else_than_the_first_of_a_crowd_is_decided_nex
     monkeypatch.setattr(lanes, "COLD_SECONDS", 1.0)
     answers = await crowd_on(desk, 500, lanes.nobody_knows)
     assert answers == [answer(str(id)) for id in range(500)]
-    assert [len(batch) for batch in desk.batches] == [64, 436]
+    sizes = [len(batch) for batch in desk.batches]
+    assert sizes[0] == lanes.FIRST_COMMANDS
+    assert sum(sizes) == 500
 
 
 async def test_a_few_after_a_while_are_one_batch_and_the_next_need_not_wait_for_their_answers(

@@ -4,6 +4,7 @@ import hashlib
 import os
 import time
 import weakref
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -72,7 +73,12 @@ def public_id(event: str, id: str) -> str:
 
 def is_event_id(event: object) -> bool:
     """Whether there could be such an event at all."""
-    return isinstance(event, str) and EVENT_ID.fullmatch(event) is not None
+    return isinstance(event, str) and _fits_an_event(event)
+
+
+@lru_cache(maxsize=1_000)  # a crowd asks for the same few
+def _fits_an_event(id: str) -> bool:
+    return EVENT_ID.fullmatch(id) is not None
 
 
 def event_of(id: str) -> str | None:

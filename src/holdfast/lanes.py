@@ -31,9 +31,15 @@ from holdfast.tasks import gather_crowd
 
 BATCH_COMMANDS_MAX = 500
 BATCHES_ABREAST = 2
-MANY_COMMANDS = 96
-"""So many need not wait for the batch before them: there is work for two. Measured over HTTP, with
-200 connections: 4 % more checkouts than with 64, in batches of 119 instead of 83."""
+SHARE = 0.4
+"""Of a crowd that goes round and round, a batch takes that much: while the database has one part of
+it, this process answers another and hears a third. All of them in one batch would have it wait for
+the database, and then the database for it. Nearly a half, but less: whoever is left over does not
+wait for the last of the others. Measured over HTTP, with 200 connections: 18 % more holds."""
+SHARE_MIN = 32
+"""A smaller part would not be worth the round trip."""
+CROWD_LEFT = 0.9
+"""How much of a crowd is still expected at the next batch if fewer came."""
 COLD_SECONDS = 1.0
 """After so long without a batch, the first is one of a few. If a crowd has come, most of it wants
 the same: what the authority says to the first is the answer to nearly all who wait behind them."""
@@ -88,9 +94,12 @@ class Lane:
         self._known = known
         self._batch_max = batch_max
         self._commands_max = commands_max
-        self._many = min(MANY_COMMANDS, batch_max)
         self._few = min(FIRST_COMMANDS, batch_max)
         self._abreast = abreast
+        self._crowd = 0.0
+        """How many have been in here lately at one time."""
+        self._share = self._share_of(0)
+        """So many need not wait for the batch before them: there is work for two."""
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
         self._moved = 0.0
@@ -133,11 +142,11 @@ class Lane:
         """A batch is formed when its task runs, so all that arrives at one moment is in it."""
         if not self._queue or self._gathering or len(self.batches) >= BATCHES_MAX:
             return
-        many = len(self._queue) >= self._many and self._running < self._abreast
+        many = len(self._queue) >= self._share and self._running < self._abreast
         if self._running and (not many or self._solo_waiting or self._solo_running):
             return
         # Of a crowd that is about to be answered, most come back at once.
-        if self._unanswered >= self._many and not many:
+        if self._unanswered >= self._share and not many:
             return
         now = self._loop.time()
         self._cold = not self.batches and now - self._moved > COLD_SECONDS
@@ -169,10 +178,14 @@ class Lane:
                 self._begin()
 
         try:
-            await gather_crowd(self._queue, self._batch_max)
+            await gather_crowd(self._queue, self._share)
+            self._crowd = max(self._crowd * CROWD_LEFT, len(self._queue) + self._unanswered)
+            self._share = self._share_of(self._crowd)
             first = self._cold and len(self._queue) > self._few
             solos = self._solo_waiting
-            batch = self._next_batch(self._few if first else self._batch_max)
+            # Nothing can be done beside those who have to be alone.
+            part = self._batch_max if solos else self._share
+            batch = self._next_batch(self._few if first else part)
             # What the first of a crowd were told has to be known before the next batch is formed.
             solo = self._solo_running = first or self._solo_waiting < solos
             self._unanswered += len(batch)
@@ -187,6 +200,11 @@ class Lane:
             self._gathering = False
             self._unanswered -= len(batch)
             committed()
+
+    def _share_of(self, crowd: float) -> int:
+        if self._abreast == 1:
+            return self._batch_max  # nothing can be done beside it
+        return min(max(SHARE_MIN, int(crowd * SHARE)), self._batch_max)
 
     def _next_batch(self, most: int) -> list[Waiting]:
         batch: list[Waiting] = []

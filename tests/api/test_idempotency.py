@@ -270,8 +270,11 @@ def test_a_new_buyer_is_made_once_for_each_key(served, seller):
     key = new_key()
     first = post(served, "/v1/buyers", None, key, key=seller)
     assert first.status_code == 201
+    assert "Idempotency-Replayed" not in first.headers
     for body in (None, {}, {"buyer": None}):
-        assert post(served, "/v1/buyers", body, key, key=seller).json() == first.json()
+        again = post(served, "/v1/buyers", body, key, key=seller)
+        assert (again.status_code, again.json()) == (201, first.json())
+        assert again.headers["Idempotency-Replayed"] == "true"
     others = [
         post(served, "/v1/buyers", None, new_key(), key=seller),
         post(served, "/v1/buyers", None, key),
@@ -279,8 +282,18 @@ def test_a_new_buyer_is_made_once_for_each_key(served, seller):
         post(served, "/v1/buyers", None, None, key=seller),
     ]
     assert len({answer.json()["buyer"] for answer in (first, *others)}) == 5
-    named = post(served, "/v1/buyers", {"buyer": "ann"}, key, key=seller)
-    assert named.json()["buyer"] == "ann"
+    another = post(served, "/v1/buyers", {"buyer": "ann"}, key, key=seller)
+    assert (another.status_code, another.json()["reason"]) == (422, "idempotency_mismatch")
+
+
+def test_a_named_buyer_under_a_key_is_that_buyer(served, seller):
+    key, ann = new_key(), {"buyer": "ann"}
+    first, again = (post(served, "/v1/buyers", ann, key, key=seller) for _ in range(2))
+    assert first.json() == again.json()
+    assert [each.headers.get("Idempotency-Replayed") for each in (first, again)] == [None, "true"]
+    another = post(served, "/v1/buyers", {"buyer": "bob"}, key, key=seller)
+    assert (another.status_code, another.json()["reason"]) == (422, "idempotency_mismatch")
+    assert post(served, "/v1/orders", paid("e.h"), key, key=seller).status_code == 422
 
 
 def test_a_nameless_callers_key_gives_nobody_another_ones_buyer(served, public):

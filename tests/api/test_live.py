@@ -17,9 +17,9 @@ import requests
 from holdfast import Holdfast
 from holdfast.api import live as api
 from holdfast.api.app import App
+from holdfast.api.server import Server
 from holdfast.api.service import Service
 from holdfast.api.supervisor import listen
-from holdfast.api.worker import SharedSocketServer
 from holdfast.followers import live
 from holdfast.lab.bench.sockets import CLOSE, TEXT, whole_messages
 from holdfast.settings import Settings
@@ -427,7 +427,7 @@ async def inside(request) -> AsyncIterator[Inside]:
     listener.setblocking(False)
     async with Service(shop) as service:
         await on_sale(shop)
-        server = SharedSocketServer(App(service), listener, settings)
+        server = Server(App(service), listener, settings.header_seconds)
         serves = asyncio.create_task(server.serve())
         client = Client(f"http://127.0.0.1:{listener.getsockname()[1]}")
         async with client.http:
@@ -435,7 +435,6 @@ async def inside(request) -> AsyncIterator[Inside]:
         await service.drain()
         server.stop()
         await serves
-    listener.detach()  # Granian has closed it
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -171,6 +171,30 @@ def test_a_malformed_order_is_refused(served, body):
     assert answer.json()["faults"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "faults"),
+    [
+        (
+            "/v1/orders",
+            {"hold": 5, "payment": {"method": 7, "colour": 1}, "nope": 1},
+            {"hold", "payment.method", "payment.colour", "nope"},
+        ),
+        ("/v1/orders", {"payment": "sandbox:ok"}, {"hold", "payment"}),
+        (
+            "/v1/orders/e.x/cancel",
+            {"seats": [1], "pools": {"a": "b"}, "z": 1},
+            {"seats[0]", "pools[...]", "z"},
+        ),
+        ("/v1/holds/e.x/extend", {"seconds": "x", "z": 1}, {"seconds", "z"}),
+        ("/v1/buyers", {"buyer": 5, "x": 1}, {"buyer", "x"}),
+    ],
+)
+def test_every_fault_of_a_body_is_told(served, path, body, faults):
+    answer = served.call("POST", path, body, headers={"Idempotency-Key": "faults"})
+    assert refusal(answer) == (422, "invalid")
+    assert {fault["path"] for fault in answer.json()["faults"]} == faults
+
+
 def test_cancelling_gives_the_units_back_once(served, seller, event):
     hold = place(served, event, seats=["A-1-1"], pools={"floor": 2})
     order = buy(served, hold["id"]).json()

@@ -60,7 +60,7 @@ MISFITS: list[tuple[str, bytes, str, str]] = [
     ("orders", b"[]", "", "the body must be an object, not a list"),
     ("orders", b"{}", "hold", "is missing"),
     ("orders", b'{"hold": 1}', "hold", "must be a text, not a whole number"),
-    ("orders", b'{"hold": "e.x", "colour": 1}', "colour", "is not known here"),
+    ("orders", b'{"hold": "e.x", "colour": 1}', "colour", "unknown; known are hold, payment, "),
     ("orders", b'{"hold": "e.x", "payment": {}}', "payment.method", "is missing"),
     ("orders", b'{"hold": "e.x", "payment": 1}', "payment", "must be an object or null, not a "),
     ("orders", b'{"hold": "e.x", "accept_other_seats": 1}', "accept_other_seats", "must be true "),
@@ -86,7 +86,9 @@ def test_what_does_not_fit_is_named_and_told_what_it_must_be(name, sent, path, p
 
 def test_a_field_that_looks_like_the_end_of_a_message_fools_nobody():
     tricky = b'{"a - at `$.b`": 1}'
-    assert said(orders.NEW_ORDER, tricky) == [("a - at `$.b`", "is not known here")]
+    [(path, problem), missing] = said(orders.NEW_ORDER, tricky)
+    assert (path, missing) == ("a - at `$.b`", ("hold", "is missing"))
+    assert problem.startswith("unknown; known are hold, ")
 
 
 ODD: tuple[Any, ...] = (

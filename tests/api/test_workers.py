@@ -1,5 +1,6 @@
 """Several processes on one port: killed, renewed, stopped. Nothing that was answered is lost."""
 
+import contextlib
 import os
 import resource
 import signal
@@ -8,9 +9,12 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -290,28 +294,45 @@ def is_ready(served: Served) -> bool:
         return False
 
 
-def test_what_takes_nearly_as_long_as_it_may_is_answered_before_it_stops(tmp_path):
-    shop = f"sqlite:///{tmp_path / 'shop.db'}"
-    with serving(shop, cwd=tmp_path, stop_seconds=6) as served:
-        event = make_event(served)
-        ask = {"buyer": "u", "seats": ["A-1-1"]}
-        hold = served.call("POST", f"/v1/events/{event}/holds", ask).json()
-        answers: list[int] = []
-
-        def buy() -> None:
-            body = {"hold": hold["id"], "payment": {"method": "sandbox:slow:4"}}
-            headers = {"Authorization": f"Bearer {ADMIN}", "Idempotency-Key": "k"}
-            url = f"{served.url}/v1/orders"
-            answers.append(requests.post(url, json=body, headers=headers, timeout=30).status_code)
-
-        buying = threading.Thread(target=buy)
-        buying.start()
+@contextmanager
+def buying_slowly(served: Served) -> Iterator["Future[requests.Response]"]:
+    """A purchase that takes four seconds, once it is under way."""
+    event = make_event(served)
+    ask = {"buyer": "u", "seats": ["A-1-1"]}
+    hold = served.call("POST", f"/v1/events/{event}/holds", ask).json()
+    body = {"hold": hold["id"], "payment": {"method": "sandbox:slow:4"}}
+    with ThreadPoolExecutor(1) as pool:
+        headers = {"Idempotency-Key": "k"}
+        bought = pool.submit(served.call, "POST", "/v1/orders", body, headers=headers)
         path = f"/v1/holds/{hold['id']}"
         until(lambda: served.call("GET", path).json()["state"] == "paying")
+        yield bought
+
+
+def test_what_takes_nearly_as_long_as_it_may_is_answered_before_it_stops(tmp_path):
+    shop = f"sqlite:///{tmp_path / 'shop.db'}"
+    with serving(shop, cwd=tmp_path, stop_seconds=6) as served, buying_slowly(served) as bought:
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(10) == 0
-        buying.join()
-    assert answers == [201]
+        assert bought.result(20).status_code == 201
+
+
+def test_while_it_stops_nobody_is_let_in_to_wait_for_nothing(tmp_path):
+    shop = f"sqlite:///{tmp_path / 'shop.db'}"
+    with serving(shop, cwd=tmp_path, stop_seconds=10) as served, buying_slowly(served) as bought:
+        served.process.send_signal(signal.SIGTERM)
+        until(lambda: not lets_in(served))
+        assert not bought.done(), "it goes on with what was asked before"
+        assert bought.result(20).status_code == 201
+        assert served.process.wait(10) == 0
+
+
+def lets_in(served: Served) -> bool:
+    place = urlsplit(served.url)
+    with contextlib.suppress(ConnectionError):  # refused, or reset: it was just being closed
+        socket.create_connection((place.hostname or "", place.port or 0), 5).close()
+        return True
+    return False
 
 
 def test_nobody_who_does_not_read_his_answer_is_waited_for(tmp_path):

@@ -10,9 +10,10 @@ from holdfast.checkout.payments.sandbox import SandboxProvider
 from holdfast.checkout.saga import Patience, Step
 from holdfast.checkout.till import Till
 from holdfast.domain.model import Order
+from holdfast.errors import PaymentRefused, PaymentUnavailable
 from holdfast.upkeep.check import check_store
 from tests.conftest import Clock
-from tests.contract.helpers import E1
+from tests.contract.helpers import E1, held, on_sale
 
 LEASE_MS = 15_000
 PATIENCE = Patience(lease_ms=LEASE_MS, attempt_seconds=0.05, waiting_ms=1_000)
@@ -118,3 +119,16 @@ class Desk:
         assert tally.captured - tally.refunded - stuck == paid
         async for checked in check_store(self.shop.store):
             assert checked.drift == []
+
+
+async def a_hold(desk: Desk) -> str:
+    await on_sale(desk.shop)
+    return (await held(desk.shop)).id
+
+
+def down(charge: object) -> None:
+    raise PaymentUnavailable("no route to the bank\nat all")
+
+
+def refused(charge: object) -> None:
+    raise PaymentRefused("no such card")

@@ -9,31 +9,24 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.api import wire
-from holdfast.checkout.payments.bank import Bank
 from holdfast.checkout.payments.sandbox import SandboxProvider
+from holdfast.checkout.recording import Recorder
 from holdfast.checkout.saga import Overtaken, Saga, Step
-from holdfast.checkout.till import Cancellation, InProgress, Till
+from holdfast.checkout.till import InProgress, Till
 from holdfast.domain.model import OrderState
-from holdfast.domain.outcomes import Cancelled, Reason
+from holdfast.domain.outcomes import Reason
 from holdfast.domain.payments import PaymentState
 from holdfast.errors import (
-    PaymentRefused,
-    PaymentUnavailable,
     SettingsError,
     StoreUnavailable,
 )
 from holdfast.settings import Settings
 from holdfast.wiring import make_provider
-from tests.checkout.desk import LEASE_MS, PATIENCE, Crash, Desk
+from tests.checkout.desk import LEASE_MS, PATIENCE, Crash, Desk, a_hold, down, refused
 from tests.contract.helpers import E1, HARD_MS, held, on_sale
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
-
-
-async def a_hold(desk: Desk) -> str:
-    await on_sale(desk.shop)
-    return (await held(desk.shop)).id
 
 
 def point(desk: Desk, step: Step, side: str) -> int:
@@ -82,27 +75,6 @@ async def test_while_it_is_surely_remembered_it_is_only_asked_for_again(quick_de
     assert asked[:2] == [Step.RECORD, Step.AUTHORIZE]
     assert Step.FIND not in asked
     assert desk.bank.tally.authorizations == 1
-
-
-async def test_a_refund_that_nobody_wrote_down_is_not_made_twice(quick_desk):
-    desk = quick_desk
-    hold = await a_hold(desk)
-    bought = await desk.till.buy(hold, "sandbox:ok", key="key:k")
-    await asyncio.gather(*desk.till._tasks.values())
-    assert bought.order is not None
-    before = len(desk.steps)
-    # cancel, take over, refund, and then dead
-    desk.crash_at = {before + 5}
-    with pytest.raises(Crash):
-        await desk.till.cancel(bought.order.id)
-    assert desk.steps[-1] == (Step.REFUND, "after")
-    desk.crash_at = set()
-    desk.clock.advance(2 * DAY_MS)
-    desk.steps.clear()
-    await desk.resumed()
-    assert Step.REFUND not in [step for step, _ in desk.steps]
-    assert desk.bank.tally.refunds == 1
-    await desk.books_balance()
 
 
 async def test_nobody_goes_on_while_somebody_is_at_it(quick_desk):
@@ -214,22 +186,6 @@ async def test_what_is_stranded_is_kept_in_mind_until_the_store_is_back(quick_de
     assert quick_desk.bank.tally.captures == 1
 
 
-async def test_of_an_order_that_was_given_back_nothing_is_freed(quick_desk, caplog):
-    """Asked in a process whose provider knows nothing of it, as the sandbox of another worker."""
-    hold = await a_hold(quick_desk)
-    bought = await quick_desk.till.buy(hold, "sandbox:ok", key="key:k")
-    await asyncio.gather(*quick_desk.till._tasks.values())
-    assert bought.order is not None
-    await quick_desk.till.cancel(bought.order.id)
-    await asyncio.gather(*quick_desk.till._tasks.values())
-    quick_desk.bank = Bank(adopts=True)
-    other = quick_desk.process()
-    again = await other.cancel(bought.order.id)
-    assert isinstance(again.outcome, Cancelled)
-    assert "freed" not in caplog.text
-    assert quick_desk.bank.tally.voids == 0
-
-
 async def test_whoever_was_overtaken_changes_nothing(desk):
     """Two processes with the same order in hand: the fence lets one of them on."""
     hold = await a_hold(desk)
@@ -237,8 +193,9 @@ async def test_whoever_was_overtaken_changes_nothing(desk):
     order = bought.order
     assert order is not None
     provider = SandboxProvider(desk.bank)
-    first = Saga(order, desk.shop.submit, provider, "first", PATIENCE)
-    second = Saga(order, desk.shop.submit, provider, "second", PATIENCE)
+    submit, captured = desk.shop.submit, Recorder(desk.shop.submit, LEASE_MS).captured
+    first = Saga(order, submit, provider, "first", PATIENCE, captured=captured)
+    second = Saga(order, submit, provider, "second", PATIENCE, captured=captured)
     desk.bank.act(order.id, True)
     await first.take_over()
     with pytest.raises(Overtaken):
@@ -297,10 +254,6 @@ async def test_a_provider_that_stays_away_is_a_matter_for_a_person_who_can_try_a
     assert retried.checkout.settlement == "same_units", "it was late by then"
     assert await desk.shop.store.troubled_orders(10) == []
     await desk.books_balance()
-
-
-def down(charge: object) -> None:
-    raise PaymentUnavailable("no route to the bank\nat all")
 
 
 async def test_the_money_of_another_provider_is_not_touched(quick_desk):
@@ -393,30 +346,6 @@ async def test_a_payment_that_can_never_be_made_is_declined(quick_desk):
     assert await desk.unfinished() == []
 
 
-def refused(charge: object) -> None:
-    raise PaymentRefused("no such card")
-
-
-async def test_a_payment_on_its_way_when_its_order_is_cancelled_sets_nothing_aside(quick_desk):
-    """One process waits for the provider while another cancels."""
-    desk = quick_desk
-    hold = await a_hold(desk)
-    other = desk.process()
-    till = desk.process()
-
-    async def cancelled(desk: Desk) -> None:
-        (order,) = await desk.orders()
-        await other.cancel(order.id)
-
-    desk.meanwhile[Step.AUTHORIZE] = cancelled
-    bought = await till.buy(hold, "sandbox:ok", key="key:k")
-    await asyncio.gather(*till._tasks.values())
-    assert bought.order is not None
-    assert bought.order.state is OrderState.CANCELLED
-    assert desk.bank.tally.captures == 0
-    await desk.books_balance()
-
-
 async def test_a_message_does_not_take_an_order_from_whoever_is_at_it(quick_desk):
     desk = quick_desk
     hold = await a_hold(desk)
@@ -448,40 +377,26 @@ async def test_many_purchases_of_its_own_keep_nobody_from_going_on_with_others(q
     await asyncio.gather(*till._tasks.values())
 
 
-async def test_what_a_cancel_answers_is_cancelled_though_the_purchase_is_not_done(quick_desk):
+async def test_whoever_waits_hears_that_the_store_was_lost_when_he_was_overtaken(
+    quick_desk, monkeypatch
+):
     desk = quick_desk
     hold = await a_hold(desk)
     till = desk.process()
+    order = desk.shop.order
 
-    async def cancelled_now(desk: Desk) -> None:
-        (order,) = await desk.orders()
-        answered.append(asyncio.create_task(till.cancel(order.id)))
-        await asyncio.sleep(0)
+    async def overtaken(saga: Saga) -> None:
+        raise Overtaken(saga.order.id)
 
-    answered: list[asyncio.Task[Cancellation]] = []
-    desk.meanwhile[Step.CAPTURE] = cancelled_now
-    await till.buy(hold, "sandbox:ok", key="key:k")
-    outcome = (await answered[0]).outcome
-    assert isinstance(outcome, Cancelled)
-    assert outcome.order.state is OrderState.CANCELLED
-    await desk.recovered()
-    await desk.books_balance()
+    async def lost(id: str) -> None:
+        monkeypatch.setattr(desk.shop, "order", order)
+        raise StoreUnavailable("it went away")
 
-
-async def test_money_that_was_never_taken_is_not_announced_as_given_back(quick_desk):
-    desk = quick_desk
-    hold = await a_hold(desk)
-    bought = await desk.till.buy(hold, "sandbox:capture-declined", key="key:k")
-    await asyncio.gather(*desk.till._tasks.values())
-    types = [entry.type for entry in await desk.shop.log(E1)]
-    assert "order.refunded" not in types
-    assert types[-2:] == ["order.cancelled", "order.voided"]
-    # A person has seen it: nothing is left to do.
-    assert bought.order is not None
-    closed = await desk.till.nudge(bought.order.id, retry=True)
-    assert closed is not None
-    assert closed.trouble is None
-    assert await desk.shop.store.troubled_orders(10) == []
+    monkeypatch.setattr(Saga, "run", overtaken)
+    monkeypatch.setattr(desk.shop, "order", lost)
+    with pytest.raises(StoreUnavailable):
+        await till.buy(hold, "sandbox:ok", key="key:k")
+    assert till._stranded, "and he goes on with it when the store is back"
 
 
 async def test_what_was_promised_stays_promised_under_its_key(quick_desk):
@@ -500,37 +415,6 @@ async def test_what_was_promised_stays_promised_under_its_key(quick_desk):
     again = await desk.till.buy(hold, "sandbox:capture-declined", key="key:k")
     assert again.order == order
     assert wire.order(order, first=True) == wire.order(bought.order, first=True)
-
-
-async def test_cancelling_for_nothing_keeps_what_a_person_has_to_know(quick_desk):
-    desk = quick_desk
-    await on_sale(desk.shop, prices={"gold": 100, "silver": 0, "floor": 1, "stand": 1})
-    hold = await held(desk.shop, seats=["A-1-1", "A-1-2", "B-1-1"])
-    bought = await desk.till.buy(hold.id, "sandbox:refund-refused", key="key:k")
-    await asyncio.gather(*desk.till._tasks.values())
-    assert bought.order is not None
-    await desk.till.cancel(bought.order.id, seats=("A-1-1",))
-    (stuck,) = await desk.shop.store.troubled_orders(10)
-    await desk.till.cancel(bought.order.id, seats=("B-1-1",))
-    (still,) = await desk.shop.store.troubled_orders(10)
-    assert still.trouble == stuck.trouble
-    assert still.seats == ("A-1-2",)
-
-
-async def test_a_cancel_asked_for_again_is_answered_as_first(quick_desk):
-    desk = quick_desk
-    hold = await a_hold(desk)
-    bought = await desk.till.buy(hold, "sandbox:ok", key="key:k")
-    await asyncio.gather(*desk.till._tasks.values())
-    assert bought.order is not None
-    id = bought.order.id
-    first = await desk.till.cancel(id, pools={"floor": 1}, key="key:c")
-    await desk.till.cancel(id)
-    again = await desk.till.cancel(id, pools={"floor": 1}, key="key:c")
-    assert (first.replayed, again.replayed) == (False, True)
-    assert isinstance(first.outcome, Cancelled)
-    assert isinstance(again.outcome, Cancelled)
-    assert wire.order(again.outcome.order) == wire.order(first.outcome.order)
 
 
 @pytest.mark.parametrize("method", ["sandbox:ok", "sandbox:declined", "sandbox:3ds"])

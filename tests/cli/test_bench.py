@@ -11,6 +11,7 @@ from holdfast.cli import main
 from holdfast.errors import SettingsError
 from holdfast.lab.bench import bench, benchmarks, rivals, runs
 from holdfast.lab.bench.figures import GROUPS, MEASUREMENTS, Better, Spread, known, shown, summed_up
+from holdfast.lab.bench.granian import Granian
 from holdfast.lab.bench.grounds import GROUNDS, ON_REQUEST, Addresses, Session, everything
 from holdfast.lab.bench.runs import LeftOut, Load, Measured, Run
 
@@ -59,7 +60,7 @@ def canned(quick: bool = False, busy: bool = False, **rates: float) -> Run:
 
 def test_a_group_is_its_measurements_and_a_name_is_itself():
     assert known(["stores"]) == ["baskets", "paced", "large_event", "long_log"]
-    assert known(["rivals", "gate", "gate"]) == ["gate", "neveroversell"]
+    assert known(["rivals", "gate", "gate"]) == ["gate", "neveroversell", "granian"]
     assert {name for group in GROUPS for name in known([group])} == set(MEASUREMENTS)
 
 
@@ -84,6 +85,7 @@ def test_every_measurement_is_on_the_page_about_the_bench():
         (("--only", "baskets"), "name one with --store"),
         (("--only", "relay"), "name one with --store"),
         (("--only", "neveroversell"), "name one with --store"),
+        (("--only", "granian"), "name one with --store"),
         (("--rivals",), "--rivals needs PostgreSQL"),
         (("--servers", "--store", "memory://"), "servers of its own"),
         (("--rounds", "0"), "--rounds must be a whole number from 1 to 50"),
@@ -175,6 +177,8 @@ def test_a_rival_that_cannot_be_installed_is_said_so_in_one_line(tmp_path, monke
     with pytest.raises(SettingsError) as said:
         rivals.Neveroversell("postgresql://nobody@127.0.0.1:9/none", tmp_path)
     assert str(said.value) == "neveroversell could not be installed with pip"
+    with pytest.raises(SettingsError, match="granian could not be installed with pip"):
+        Granian(tmp_path)
 
 
 # Runs that are kept and compared

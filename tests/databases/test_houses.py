@@ -13,6 +13,10 @@ from tests.contract.helpers import said
 from tests.databases.shops import E1, audited, held, plan, selling
 
 SLOW_SECONDS = 1.5
+BUILDERS = {
+    store: f"holdfast.stores.{store}.{module}.build"
+    for store, module in (("sqlite", "store"), ("postgres", "batches"), ("mysql", "store"))
+}
 
 
 async def test_houses_that_are_too_many_to_keep_are_still_built_for_those_who_ask(
@@ -39,7 +43,7 @@ async def three_houses(store: str, url: str, monkeypatch: pytest.MonkeyPatch) ->
         return build(event, rows)
 
     monkeypatch.setattr(houses, "HOUSE_SEATS_MAX", 2 * 40)
-    monkeypatch.setattr(f"holdfast.stores.{store}.store.build", counted)
+    monkeypatch.setattr(BUILDERS[store], counted)
     events = ["a", "b", "c"]
     async with audited(url) as shop:
         for event in events:
@@ -63,8 +67,7 @@ async def test_building_a_house_keeps_no_transaction_waiting(database, url, monk
 
     limits: dict[str, Any] = {"statement_timeout_ms": 500, "lock_timeout_ms": 400}
     async with selling(url, **limits) as shop, audited(url, **limits) as rival:
-        store = f"holdfast.stores.{database.name}.store.build"
-        monkeypatch.setattr(store, slow)
+        monkeypatch.setattr(BUILDERS[database.name], slow)
         asked = asyncio.create_task(shop.place_hold(E1, buyer="ann", best=1))
         while not asked.done() and not built:
             await held(rival, "bob", pools={"floor": 1})

@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [page for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if page.exists()]
 KINDS = ("python", "console", "json", "toml", "text")
-PROGRAMS = ("holdfast", "python", "curl", "granian")
+PROGRAMS = ("holdfast", "python", "curl", "uvicorn")
 WAIT_SECONDS_MAX = 30.0
 
 SERVE = "<!-- serve -->"

@@ -121,7 +121,8 @@ class App:
         return endpoint.serve(scope, receive, to, params, method == "HEAD")
 
     def _find(self, path: str) -> Found | None:
-        found = self._route(path)
+        # To the router all slashes at the beginning are one, which a proxy's rules may not know.
+        found = None if path.startswith("//") else self._route(path)
         if found and found[2].keys() <= KEPT_PARAMS and len(path) <= PATH_CHARS_KEPT:
             if len(self._found) >= PATHS_KEPT_MAX:
                 self._found.clear()

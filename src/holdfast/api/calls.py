@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, get_args
 from urllib.parse import parse_qs
 
 import msgspec
@@ -25,6 +26,8 @@ IDEMPOTENCY_KEY = "[!-~]([ -~]{0,253}[!-~])?"
 
 FROM_0: Mapping[str, int] = {}
 REPLAYED = {"Idempotency-Replayed": "true"}
+NOT_KEPT = {"Cache-Control": "no-store"}
+"""For what a token in a header opens: whoever keeps answers by their address must not keep it."""
 
 encode = msgspec.json.Encoder().encode
 _is_key = re.compile(IDEMPOTENCY_KEY.encode()).fullmatch
@@ -124,8 +127,9 @@ class Body:
     """Reads a JSON body: fast where it is right, and with every fault listed where it is not."""
 
     def __init__(self, kind: Any, explain: Callable[[Faults, Any], object] | None = None) -> None:
+        """`explain` reads it again, slowly; else it is read field by field."""
         self._decoder = msgspec.json.Decoder(kind)
-        self._explain = explain
+        self._explain = explain or partial(_read_fields, kind)
 
     async def read(self, body: bytes) -> Any:
         """A value of the kind."""
@@ -146,12 +150,37 @@ class Body:
             return invalid([misfit(str(fault))])
         except NOT_JSON as worse:  # the fault came before the place where it stops being JSON
             return invalid([not_json(body, worse)])
-        if self._explain is not None:
-            faults = Faults()
-            self._explain(faults, raw)
-            if faults.found:
-                return invalid(faults.found)
-        return invalid([misfit(str(fault))])
+        faults = Faults()
+        self._explain(faults, raw)
+        return invalid(faults.found or [misfit(str(fault))])
+
+
+def _read_fields(kind: Any, faults: Faults, raw: Any, path: str = "") -> None:
+    """What the decoder would say of each field of an object; alone, it stops at the first."""
+    if not isinstance(raw, dict):
+        return
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for name in raw:
+        if name not in fields:
+            faults.add(f"{path}{name}", f"unknown; known are {', '.join(fields)}")
+    for name, field in fields.items():
+        if name not in raw:
+            if field.required:
+                faults.add(f"{path}{name}", "is missing")
+            continue
+        parts = [each for each in get_args(field.type) or (field.type,) if _is_struct(each)]
+        if parts and isinstance(raw[name], dict):
+            _read_fields(parts[0], faults, raw[name], f"{path}{name}.")
+            continue
+        try:
+            msgspec.convert(raw[name], field.type)
+        except msgspec.ValidationError as trouble:
+            fault = misfit(str(trouble), f"{path}{name}")
+            faults.add(fault.path, fault.problem)
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

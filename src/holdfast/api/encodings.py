@@ -46,8 +46,14 @@ def sent(call: Call, file: File, headers: Mapping[str, str]) -> Reply:
 
 def _has(call: Call, file: File) -> bool:
     """Whether the caller has this very file, in whatever form."""
+    return has_one(call, map(file.etag, file.forms))
+
+
+def has_one(call: Call, tags: Iterable[str]) -> bool:
+    """Whether the caller has what one of these tags stands for. Weak or strong is all the same
+    where it is only asked what need not be sent again."""
     known = call.header(b"if-none-match")
     if known is None:
         return False
-    tags = {each.strip().removeprefix("W/") for each in known.split(",")}
-    return "*" in tags or not tags.isdisjoint(map(file.etag, file.forms))
+    had = {each.strip().removeprefix("W/") for each in known.split(",")}
+    return "*" in had or not had.isdisjoint([tag.removeprefix("W/") for tag in tags])

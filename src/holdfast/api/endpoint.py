@@ -11,10 +11,11 @@ from urllib.parse import parse_qs
 from holdfast.api.arriving import CutShort, Receive, TooLong
 from holdfast.api.callers import UNAUTHORIZED, Caller, Stranger, address_of
 from holdfast.api.calls import Call, Reply
+from holdfast.api.exchange import EXCHANGE, Exchange
 from holdfast.api.keys import Key, Role
 from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import Route
-from holdfast.api.sending import Send, send
+from holdfast.api.sending import Send, say, send
 from holdfast.api.service import Service
 from holdfast.errors import (
     CommitUnknown,
@@ -68,6 +69,9 @@ class Endpoint:
         """`head`: without the body of the answer."""
         extra: dict[str, str] = {}
         answer, request_id = await self.handle(scope, receive, params, extra)
+        exchange: Exchange | None = scope.get(EXCHANGE)
+        if exchange is not None and not extra and say(exchange, answer, request_id, head=head):
+            return
         await send(to, receive, answer, request_id, extra, head=head)
 
     async def handle(
@@ -154,7 +158,13 @@ class Endpoint:
         if self._has_body:
             if len(self._waiting) >= self._max:
                 raise _overloaded("too many bodies are still to come")
-            call.body = await self._body(receive, headers)
+            exchange: Exchange | None = scope.get(EXCHANGE)
+            body = None if exchange is None else exchange.take_body()
+            if body is None:
+                body = await self._body(receive, headers)
+            elif len(body) > route.body_max:
+                raise _too_large(route.body_max)
+            call.body = body
             if service.in_hand - len(self._waiting) > self._max:
                 raise _overloaded("too much is in hand already")
         answer: Reply = await route.handle(service, call)

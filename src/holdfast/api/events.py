@@ -16,7 +16,7 @@ from holdfast.api.calls import (
     refused,
     reply,
 )
-from holdfast.api.encodings import choose
+from holdfast.api.encodings import choose, has_one
 from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import ADMIN, SELLING, Route
 from holdfast.api.service import Service
@@ -175,8 +175,7 @@ async def seats(service: Service, call: Call) -> Reply:
     if chart is None:
         raise unknown(event)
     headers = {"ETag": chart.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-    known = call.header(b"if-none-match") or ""
-    if chart.etag in known or known.strip() == "*":
+    if has_one(call, [chart.etag]):
         return Reply(304, b"", headers)
     if choose(call.header(b"accept-encoding"), ("gzip", "identity")) == "gzip":
         headers["Content-Encoding"] = "gzip"

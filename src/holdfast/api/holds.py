@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.api import wire
 from holdfast.api.callers import UNAUTHORIZED
-from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
+from holdfast.api.calls import NOT_KEPT, REPLAYED, Body, Call, Reply, refused, reply
 from holdfast.api.problems import Problem, invalid
 from holdfast.api.routes import Route
 from holdfast.api.service import Service
@@ -227,7 +227,7 @@ async def see(service: Service, call: Call) -> Reply:
     found = await service.shop.hold_now(id)
     if found is None or _anothers(call, found[0]):
         raise unknown(id)
-    return reply(200, wire.hold(*found))
+    return reply(200, wire.hold(*found), NOT_KEPT)
 
 
 def _anothers(call: Call, hold: Hold) -> bool:

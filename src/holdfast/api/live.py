@@ -61,7 +61,7 @@ async def live(service: Service, call: Call) -> Reply:
     subscription = await _subscribe(service, call, keeps=True)
 
     def tell(socket: WebSocket, send: Send) -> Awaitable[None]:
-        # Granian begins to send when it is called, and what it returns is a future already.
+        # Our server begins to send when it is called, and what it returns is a future already.
         subscription.push = lambda frame: asyncio.ensure_future(
             send({"type": "websocket.send", "text": frame.text})
         )

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET
 
 from holdfast.api import wire
-from holdfast.api.calls import REPLAYED, Body, Call, Reply, refused, reply
+from holdfast.api.calls import NOT_KEPT, REPLAYED, Body, Call, Reply, refused, reply
 from holdfast.api.holds import opened, unknown
 from holdfast.api.problems import Problem
 from holdfast.api.routes import ADMIN, SELLING, Route
@@ -121,7 +121,8 @@ async def see(service: Service, call: Call) -> Reply:
     order = await service.shop.order(id)
     if order is None or not _may_see(service, call, order):
         raise _unknown(id)
-    return reply(200, wire.order(service.till.seen(order), inside=not call.caller.public))
+    told = wire.order(service.till.seen(order), inside=not call.caller.public)
+    return reply(200, told, NOT_KEPT)
 
 
 def _may_see(service: Service, call: Call, order: Order) -> bool:

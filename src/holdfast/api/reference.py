@@ -65,7 +65,9 @@ ABOUT: tuple[Block, ...] = (
         "Public callers are limited by buyer and by address, in requests and in units held at "
         "once; others only where a rate is set on their key. `RateLimit` and `RateLimit-Policy` "
         "announce the limits; past them the answer is 429 with `Retry-After`. A body may have "
-        "64 KiB, one that describes an event 32 MiB."
+        "64 KiB, one that describes an event 32 MiB; what comes before it 64 KiB and 100 headers. "
+        "On one connection 64 requests may wait for the answer to the one before; one more is "
+        "[overloaded](#overloaded), and ends it."
     ),
     Heading(2, "Answers", "answers"),
     Text(

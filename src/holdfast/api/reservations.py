@@ -1,4 +1,5 @@
-"""Idempotency keys of calls that do not say which event they are about: a new event, an order.
+"""Idempotency keys of calls that do not say which event they are about: a new event, an order, a
+buyer.
 
 What a key made is recorded with the event, in the transaction that made it. But records are kept
 event by event; that the same key came with another body, about another event, is only known here.
@@ -7,6 +8,7 @@ few round trips, not one each.
 """
 
 import asyncio
+import secrets
 
 from holdfast.api.problems import Problem
 from holdfast.errors import Overloaded
@@ -27,15 +29,26 @@ class Reservations:
 
     async def claim(self, key: str, digest: str) -> None:
         """Remembers what the key is used for; the same key for something else is refused."""
+        if await self._claimed(key, digest) != digest:
+            raise _used()
+
+    async def first(self, key: str, digest: str) -> bool:
+        """As `claim`, for calls that leave no other record: whether nobody has used it before."""
+        mark = f"{digest}:{secrets.token_hex(8)}"
+        counts = await self._claimed(key, mark)
+        if counts.partition(":")[0] != digest:
+            raise _used()
+        return counts == mark
+
+    async def _claimed(self, key: str, digest: str) -> str:
+        """What counts: what the first said."""
         if len(self._waiting) >= WAITING_MAX:
             raise Overloaded(1.0)
         counts: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting.append(((key, digest), counts))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
-        if await counts != digest:
-            detail = "this Idempotency-Key was used for something else"
-            raise Problem(422, "idempotency_mismatch", detail)
+        return await counts
 
     async def free(self, key: str, digest: str) -> None:
         """Nothing was made: the key may be used for something else."""
@@ -63,3 +76,8 @@ class Reservations:
         for (_, counts), digest in zip(batch, digests, strict=True):
             if not counts.done():
                 counts.set_result(digest)
+
+
+def _used() -> Problem:
+    detail = "this Idempotency-Key was used for something else"
+    return Problem(422, "idempotency_mismatch", detail)

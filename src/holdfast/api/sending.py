@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.api.arriving import Receive
 from holdfast.api.calls import Reply
+from holdfast.api.exchange import Exchange
 from holdfast.api.problems import CONTENT_TYPE, Problem
 
 Send = Callable[[Any], Awaitable[None]]  # messages of ASGI
@@ -13,11 +14,22 @@ Header = tuple[bytes, bytes]
 
 JSON: Header = (b"content-type", b"application/json")
 PROBLEM: Header = (b"content-type", CONTENT_TYPE.encode())
+HEAD = b"x-request-id: %b\r\ncontent-length: %d\r\ncontent-type: %b\r\n"
 BODILESS = (204, 304)
 NONE: Mapping[str, str] = {}
 OUR_FAULT = Reply(500, Problem(500, "internal", "our fault; it is in the log").body())
 
 log = logging.getLogger("holdfast.api")
+
+
+def say(exchange: Exchange, answer: Reply, request_id: str, *, head: bool) -> bool:
+    """Says it at once, if it is as nearly all are; whether it was."""
+    status, body, headers, kind, stream = answer
+    if stream is not None or headers or kind is not None or not body:
+        return False
+    said = (request_id.encode(), len(body), JSON[1] if status < 400 else PROBLEM[1])
+    exchange.answer(status, HEAD % said, b"" if head else body)
+    return True
 
 
 async def send(

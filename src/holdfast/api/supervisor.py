@@ -282,6 +282,8 @@ class Supervisor:
 
     async def _stop_all(self) -> None:
         self._stopping.set()
+        # The workers have it as well. When they accept nobody any more, nobody shall wait at it.
+        self._listener.close()
         await asyncio.gather(*(self._end(worker) for worker in self._running))
         if self._keepers:
             await asyncio.wait(self._keepers)

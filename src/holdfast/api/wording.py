@@ -88,11 +88,12 @@ def _spelling(body: bytes, trouble: Exception) -> str:
     return f"{SPELLINGS.get(said[1], 'what is there cannot be there')}, at byte {place}"
 
 
-def misfit(text: str) -> Fault:
-    """Of JSON that is not what is asked for."""
+def misfit(text: str, within: str = "") -> Fault:
+    """Of JSON that is not what is asked for; `within`: the path of what was decoded, if that is not
+    the whole body."""
     said = PLACED.fullmatch(text)
     assert said is not None  # it matches everything
-    problem, of_name, path = said[1], said[2], (said[3] or "").removeprefix(".")
+    problem, of_name, path = said[1], said[2], f"{within}{said[3] or ''}".removeprefix(".")
     for pattern, wording in FIELDS.items():
         if found := pattern.fullmatch(problem):
             return Fault(f"{path}.{found[1]}".lstrip("."), wording)

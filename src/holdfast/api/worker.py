@@ -6,9 +6,8 @@ supervisor has opened.
 The three are file descriptors: the socket, where to write that it serves, and one that ends when
 the supervisor does. Settings come as environment variables.
 
-Granian's embedded server is used, on a socket of our own: its supervisor would give up when workers
-die too often, and its workers bind each for themselves, so that a second `serve` on the same port
-would go unnoticed, and what waits at a killed worker's own door would be lost.
+The socket is the supervisor's: if each worker bound one for itself, a second `serve` on the same
+port would go unnoticed, and what waits at a killed worker's own door would be lost.
 """
 
 import asyncio
@@ -19,17 +18,13 @@ import select
 import signal
 import socket
 import sys
-from typing import Any
 
 import msgspec
 import uvloop
-from granian._granian import SocketHolder
-from granian.constants import HTTPModes, Interfaces
-from granian.http import HTTP1Settings
-from granian.server.embed import Server
 
 from holdfast.api.app import App
 from holdfast.api.logs import set_up_logs
+from holdfast.api.server import Server
 from holdfast.api.service import Service
 from holdfast.api.supervisor import url_of
 from holdfast.api.tallies import Tallies
@@ -37,41 +32,12 @@ from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings, load_settings
 
-BUFFER_BYTES_MAX = 32 * 1024
-"""Of a head; hyper lets it grow to twice that before it refuses it (431)."""
 READY = b"r"
 LOOK_SECONDS = 0.05
 UNREAD_SECONDS = 2.0
 """How long a worker that stops waits for those who do not read what they were answered."""
 
 log = logging.getLogger("holdfast.worker")
-
-
-class SharedSocketServer(Server):
-    """On a socket that is listened at already."""
-
-    _shd: Any  # the socket, as Granian holds one
-
-    def __init__(self, app: Any, listener: socket.socket, settings: Settings) -> None:
-        super().__init__(
-            app,
-            interface=Interfaces.ASGINL,
-            # Else it waits for a first byte, for ever, to tell the versions apart. HTTP/2 is for
-            # the proxy in front.
-            http=HTTPModes.http1,
-            # Sheds nothing by itself: the application refuses what is too much, and says so.
-            backpressure=100_000,
-            http1_settings=HTTP1Settings(
-                header_read_timeout=round(settings.header_seconds * 1000),
-                max_buffer_size=BUFFER_BYTES_MAX,
-            ),
-            log_enabled=False,
-        )
-        self._listener = listener
-
-    def _init_shared_socket(self) -> None:
-        make: Any = SocketHolder  # its stub lacks what it takes
-        self._shd = make(self._listener.fileno(), False, self.backlog)
 
 
 async def serve(
@@ -91,8 +57,10 @@ async def serve(
     shop = Holdfast.open(upkeep=upkeep, **msgspec.structs.asdict(settings))
     async with Service(shop, upkeep=upkeep) as service:
         service.laboratory.url = url_of(listener)
-        server = SharedSocketServer(App(service), listener, settings)
+        server = Server(App(service), listener, settings.header_seconds)
         serving = asyncio.create_task(server.serve())
+        # Should it end by itself, this process makes way for another.
+        serving.add_done_callback(lambda _: stopping.set())
         await asyncio.sleep(0)  # it begins; who came before waits at the socket
         _calm()
         os.write(ready, READY)
@@ -101,8 +69,10 @@ async def serve(
         ends = loop.time() + max(settings.stop_seconds - 1, 0.8 * settings.stop_seconds)
         await service.drain()
         # From here nothing new is accepted, and what was accepted is answered.
-        server.stop()  # type: ignore[no-untyped-call]  # Granian says no types
+        server.stop()
         await _finish(service, serving, ends)
+        if serving.done():
+            serving.result()
     if select.select([parent], [], [], 0)[0] and (tallies := Tallies.of_worker(os.environ)):
         tallies.remove()  # the supervisor has died, and cannot
 

@@ -114,12 +114,19 @@ FREEABLE = (*UNTAKEN, PaymentState.CAPTURED)
 TAKEN = (PaymentState.CAPTURED, PaymentState.REFUNDED)
 
 Fenced = SettleOrder | StepOrder | CancelOrder
+Captured = Callable[[Order], Awaitable[Order]]
+"""Writes down that the money of a sold order was taken; raises Overtaken as every write does."""
 Trap = Callable[[Step], AbstractAsyncContextManager[None]]
 """Around each step that leaves this process: for those who watch, and tests that crash there."""
 
 
 class Saga:
     """One order on its way, as far as it goes now."""
+
+    __slots__ = (
+        *("_captured", "_driver", "_now", "_patience", "_provider", "_submit", "_trap"),
+        *("_waited_ms", "order", "told"),
+    )
 
     def __init__(
         self,
@@ -129,6 +136,8 @@ class Saga:
         driver: str,
         patience: Patience = PATIENCE,
         trap: Trap | None = None,
+        *,
+        captured: Captured,
     ) -> None:
         self.order = order
         self._submit = submit
@@ -136,6 +145,7 @@ class Saga:
         self._driver = driver
         self._patience = patience
         self._trap = trap
+        self._captured = captured
         self.told: asyncio.Future[Order] = asyncio.get_running_loop().create_future()
         """The order as soon as there is something to say, for those who wait: when it is paid for,
         which need not be written down first, or when it goes no further for now."""
@@ -303,9 +313,10 @@ class Saga:
             await self._cancel(f"the payment could not be taken: {no}")
             return True
         # The provider has said so. Should we die before it is written, it is asked for again.
-        checkout = replace(self.order.checkout, payment=PaymentState.CAPTURED)
-        self.tell(replace(self.order, state=OrderState.CAPTURED, checkout=checkout))
-        await self._record(OrderState.CAPTURED, payment=PaymentState.CAPTURED, tried=0)
+        if _refund(self.order) is None:
+            checkout = replace(self.order.checkout, payment=PaymentState.CAPTURED)
+            self.tell(replace(self.order, state=OrderState.CAPTURED, checkout=checkout))
+        self.order = await self._through(Step.RECORD, self._captured(self.order))
         return True
 
     def tell(self, order: Order) -> None:
@@ -442,8 +453,21 @@ class Saga:
         return outcome
 
     async def _ask(self, step: Step, call: Awaitable[T]) -> T:
-        """The provider, within its time. With less ado than asyncio.timeout has: it is asked twice
-        for every order."""
+        """The provider, within its time."""
+        return await self._through(step, call, in_time=True)
+
+    async def _through(self, step: Step, call: Awaitable[T], *, in_time: bool = False) -> T:
+        if self._trap is None:
+            return await (self._in_time(call) if in_time else call)
+        try:
+            async with self._trap(step):
+                return await (self._in_time(call) if in_time else call)
+        finally:
+            if asyncio.iscoroutine(call):
+                call.close()
+
+    async def _in_time(self, call: Awaitable[T]) -> T:
+        """With less ado than asyncio.timeout has: the provider is asked twice for every order."""
         loop = self.told.get_loop()
         task = asyncio.current_task(loop)
         assert task is not None
@@ -455,23 +479,13 @@ class Saga:
 
         timer = loop.call_later(self._patience.attempt_seconds, enough)
         try:
-            return await self._through(step, call)
+            return await call
         except asyncio.CancelledError:
             if not late or task.uncancel() > 0:
                 raise  # somebody else has cancelled it as well
             raise PaymentUnavailable("the provider of payments did not answer") from None
         finally:
             timer.cancel()
-
-    async def _through(self, step: Step, call: Awaitable[T]) -> T:
-        if self._trap is None:
-            return await call
-        try:
-            async with self._trap(step):
-                return await call
-        finally:
-            if asyncio.iscoroutine(call):
-                call.close()
 
     def _charge(self) -> Charge:
         order = self.order

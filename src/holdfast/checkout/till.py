@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.checkout.recording import Recorder
 from holdfast.checkout.saga import (
     PATIENCE,
     Overtaken,
@@ -27,7 +28,15 @@ from holdfast.checkout.saga import (
 )
 from holdfast.domain.commands import Command, OpenOrder
 from holdfast.domain.model import Millis, Order, OrderState
-from holdfast.domain.outcomes import Answer, Cancelled, Confirmed, Opened, Reason, Refused
+from holdfast.domain.outcomes import (
+    Answer,
+    Cancelled,
+    Confirmed,
+    Opened,
+    OpenedBefore,
+    Reason,
+    Refused,
+)
 from holdfast.domain.payments import PaymentState
 from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError, Overloaded, SettingsError, StoreError
@@ -87,6 +96,7 @@ class Till:
         self._wait_seconds = wait_seconds
         self._trap = trap
         self._driver = shop.clerk.ids.new()
+        self._recorder = Recorder(shop.submit, patience.lease_ms)
         self._driving: dict[str, Saga] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._resumed: set[str] = set()
@@ -108,6 +118,7 @@ class Till:
     async def __aexit__(self, *exc: object) -> None:
         """What is not finished is left to others, at once."""
         await end_task(self._task)
+        await self._recorder.close()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -153,8 +164,9 @@ class Till:
             return Purchase(refused=outcome, now_ms=now)
         if isinstance(outcome, Confirmed):
             return Purchase(outcome.order, replayed=replayed, now_ms=now)
-        assert isinstance(outcome, Opened), outcome
-        order = await (self._waited(saga) if saga else self._again(outcome.order.id, now))
+        assert isinstance(outcome, Opened | OpenedBefore), outcome
+        id = outcome.order if isinstance(outcome, OpenedBefore) else outcome.order.id
+        order = await (self._waited(saga) if saga else self._again(id, now))
         if next_step(order) is not None and order.checkout.driver not in ("", self._driver):
             raise InProgress(order.id)  # it was overtaken
         return Purchase(order, replayed=replayed, now_ms=now, until_ms=outcome.until_ms)
@@ -212,6 +224,12 @@ class Till:
             return order
         if not (retry or cancelled) and await self._somebody_is_at_it(order):
             return order
+        while (running := self._tasks.get(id)) is not None:
+            # Somebody was faster. What he comes to in the end is told: the money may go back.
+            await asyncio.wait({running}, timeout=self._wait_seconds)
+            order = await self._shop.order(id) or order
+            if not running.done() or next_step(order) is None:
+                return order
         return await self._waited(self._drive(self._saga(order), take=True, afresh=retry))
 
     async def _looked_after(self, order: Order, retry: bool) -> Order:
@@ -264,7 +282,15 @@ class Till:
         if self.provider is None:
             raise SettingsError("no payments are taken here: the deployment has no provider")
         shop = self._shop
-        return Saga(order, shop.submit, self.provider, self._driver, self._patience, self._trap)
+        return Saga(
+            order,
+            shop.submit,
+            self.provider,
+            self._driver,
+            self._patience,
+            self._trap,
+            captured=self._recorder.captured,
+        )
 
     def _drive(self, saga: Saga, *, take: bool = False, afresh: bool = False) -> Saga:
         """Goes on by itself from here."""
@@ -283,11 +309,12 @@ class Till:
     async def _run(self, saga: Saga, take: bool, afresh: bool) -> None:
         id = saga.order.id
         try:
-            if take:
-                await saga.take_over(afresh=afresh)
-            await saga.run()
-        except Overtaken:
-            await self._overtaken(saga)
+            try:
+                if take:
+                    await saga.take_over(afresh=afresh)
+                await saga.run()
+            except Overtaken:
+                await self._overtaken(saga)
         except asyncio.CancelledError:
             await self._left(saga)
             raise

@@ -15,7 +15,7 @@ from holdfast.errors import SettingsError
 from holdfast.lab.bench import benchmarks, rivals, runs
 from holdfast.lab.bench.bench import ROUNDS, measurements
 from holdfast.lab.bench.figures import GROUPS, MEASUREMENTS, Spread, known, shown
-from holdfast.lab.bench.grounds import Addresses, Session, everything
+from holdfast.lab.bench.grounds import RIVALS, Addresses, Session, everything
 from holdfast.lab.bench.runs import Change, Measured, Run
 from holdfast.lab.machine import machine
 from holdfast.settings import Settings
@@ -156,7 +156,7 @@ def _unnamed(
 ) -> list[str]:
     if servers:
         return everything(with_rivals)
-    return [*measurements(store, gate, broker), *(["neveroversell"] if with_rivals else [])]
+    return [*measurements(store, gate, broker), *(RIVALS if with_rivals else ())]
 
 
 def _earlier(compare: str | None, quick: bool, names: list[str]) -> Run | None:

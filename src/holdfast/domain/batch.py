@@ -27,6 +27,7 @@ from holdfast.domain.commands import (
     OpenOrder,
     PayHold,
     PlaceHold,
+    RecordCaptures,
     ReleaseHold,
     Sell,
     SettleOrder,
@@ -68,7 +69,7 @@ class Moved(Exception):
     """What was read before the locks is no longer so: the batch has to be run again."""
 
 
-class Fetch(msgspec.Struct, frozen=True):
+class Fetch(msgspec.Struct, frozen=True, gc=False):
     what: What
     keys: Sequence[Any] = ()
     now: Millis = 0
@@ -165,7 +166,7 @@ def _sold_out(shelf: Shelf, outcome: Refused) -> str | None:
     return pool.id if pool.sold >= pool.capacity else None
 
 
-MAKERS = (PlaceHold, ConfirmHold, Sell, OpenOrder, SettleOrder, StepOrder)
+MAKERS = (PlaceHold, ConfirmHold, Sell, OpenOrder, SettleOrder, StepOrder, RecordCaptures)
 """They make a row under an id of their own, or leave their id on the row that they change. If that
 id is ours, nobody else can send it again, and the row is record enough for our own retry after a
 lost reply."""
@@ -298,6 +299,8 @@ class Needs:
                 self._add_settling(command)
             case StepOrder():
                 self.new_orders.add(command.order)
+            case RecordCaptures():
+                self.new_orders.update([id for id, _ in command.orders])
             case Sell():
                 self._add_ask(command)
                 self._add_order(command)

@@ -14,7 +14,7 @@ from holdfast.domain.model import NOTHING_APART, Apart, Ask, OrderState, Pool, S
 from holdfast.domain.plan import EventPlan
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class Command(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     id: str
     event: str
     digest: str = ""
@@ -129,6 +129,13 @@ class StepOrder(Command, frozen=True, kw_only=True):
     """When the next step is due; None: there is none."""
     trouble: str | None = None
     changes: dict[str, Any] = {}  # fields of Checkout
+
+
+class RecordCaptures(Command, frozen=True, kw_only=True):
+    """The provider has taken the money of these orders: each with the version that it must be."""
+
+    orders: tuple[tuple[str, int], ...]
+    lease_ms: int = 0
 
 
 class CancelOrder(Command, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ EVENT_CREATED = "event.created"
 EVENT_CHANGED = "event.changed"
 
 
-class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
+class UnitsData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What the facts about holds and orders carry."""
 
     buyer: str
@@ -42,7 +42,7 @@ class UnitsData(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of units that were sold or came back: how many of each tier, and for how much of `amount`."""
 
 
-class EventData(msgspec.Struct, frozen=True, omit_defaults=True):
+class EventData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What the facts about events carry: the configuration, and units that came or went."""
 
     state: str
@@ -58,12 +58,12 @@ class EventData(msgspec.Struct, frozen=True, omit_defaults=True):
     currency: str | None = None
 
 
-class Fact(msgspec.Struct, frozen=True):
+class Fact(msgspec.Struct, frozen=True, gc=False):
     type: str
     data: UnitsData | EventData
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """A fact as the log has it: numbered without a gap, in order of commits."""
 
     event: str

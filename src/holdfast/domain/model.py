@@ -3,6 +3,9 @@
 Every instant is an integer number of milliseconds since 1970 (UTC), read from the authority's
 clock and passed in. A deadline is the first millisecond at which something is over: at `now ==
 deadline` a hold is already dead.
+
+Values that are made of older values and never change cannot form rings: Python need not look for
+any among them (`gc=False`; measured: 1 us of 38 for a hold over HTTP).
 """
 
 from datetime import UTC, datetime
@@ -72,7 +75,7 @@ class LatePayment(StrEnum):
     VOID = "void"  # nothing
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """An event's configuration. `version` grows with every change of it."""
 
     id: str
@@ -102,7 +105,7 @@ class Event(msgspec.Struct, frozen=True):
         return next((prices for until, prices in self.earlier_prices if at_ms < until), self.prices)
 
 
-class SeatPlan(msgspec.Struct, frozen=True):
+class SeatPlan(msgspec.Struct, frozen=True, gc=False):
     """What never changes about a seat: where it is and whom it is for."""
 
     id: str
@@ -119,7 +122,7 @@ class SeatPlan(msgspec.Struct, frozen=True):
     channel: str | None = None
 
 
-class Seat(msgspec.Struct, frozen=True):
+class Seat(msgspec.Struct, frozen=True, gc=False):
     """What a decision needs of a seat: who has it and until when."""
 
     id: str
@@ -140,7 +143,7 @@ class Seat(msgspec.Struct, frozen=True):
         return SeatState.AVAILABLE if self.until_ms <= now else SeatState.HELD
 
 
-class Pool(msgspec.Struct, frozen=True):
+class Pool(msgspec.Struct, frozen=True, gc=False):
     """Counted stock. `held` counts every claim still written, live or lapsed."""
 
     id: str
@@ -155,7 +158,7 @@ class Pool(msgspec.Struct, frozen=True):
         return self.capacity - self.held - self.sold
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """A hold's share of a pool; gone when its quantity is zero."""
 
     pool: str
@@ -168,7 +171,7 @@ class Claim(msgspec.Struct, frozen=True):
         return f"{self.pool}\n{self.hold}"
 
 
-class Hold(msgspec.Struct, frozen=True):
+class Hold(msgspec.Struct, frozen=True, gc=False):
     """Units kept for one buyer until a deadline. Its units never change."""
 
     id: str
@@ -224,7 +227,7 @@ class Settlement(StrEnum):
     REFUNDED = "refunded"  # the same, after the money had been taken
 
 
-class Refund(msgspec.Struct, frozen=True, omit_defaults=True):
+class Refund(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Money to be given back; `name` tells the refunds of one order apart."""
 
     name: str
@@ -233,14 +236,14 @@ class Refund(msgspec.Struct, frozen=True, omit_defaults=True):
     done: bool = False
 
 
-class TierShare(msgspec.Struct, frozen=True):
+class TierShare(msgspec.Struct, frozen=True, gc=False):
     """Units of one tier in an order, and their part of what was paid."""
 
     units: int
     amount: int
 
 
-class Checkout(msgspec.Struct, frozen=True, omit_defaults=True):
+class Checkout(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How the payment of an order goes on: written down before each step is tried, so that
     another process can go on where one stopped."""
 
@@ -290,7 +293,7 @@ class Checkout(msgspec.Struct, frozen=True, omit_defaults=True):
 NO_CHECKOUT = Checkout()
 
 
-class Order(msgspec.Struct, frozen=True):
+class Order(msgspec.Struct, frozen=True, gc=False):
     """Units sold to one buyer, or being paid for."""
 
     id: str
@@ -326,7 +329,7 @@ class Order(msgspec.Struct, frozen=True):
         return self.state is OrderState.CONFIRMED or self.state is OrderState.CAPTURED
 
 
-class Best(msgspec.Struct, frozen=True):
+class Best(msgspec.Struct, frozen=True, gc=False):
     """An ask for the best seats there are."""
 
     quantity: int
@@ -336,7 +339,7 @@ class Best(msgspec.Struct, frozen=True):
     accessible: bool = False
 
 
-class Apart(msgspec.Struct, frozen=True):
+class Apart(msgspec.Struct, frozen=True, gc=False):
     """What a gate keeps as courtesies, of which the authority's rows know nothing, and how many
     units of it are the asking buyer's own."""
 
@@ -348,7 +351,7 @@ class Apart(msgspec.Struct, frozen=True):
 NOTHING_APART = Apart()
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True, gc=False):
     """What a buyer wants: any mix, all or nothing."""
 
     seats: tuple[str, ...] = ()

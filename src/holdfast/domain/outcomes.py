@@ -64,7 +64,7 @@ EXPLAINED = {
 }
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused"):
+class Refused(msgspec.Struct, frozen=True, gc=False, tag="refused"):
     """No, and nothing changed. Only the fields that the reason speaks of are set."""
 
     reason: Reason
@@ -83,58 +83,72 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
         )
 
 
-class Placed(msgspec.Struct, frozen=True, tag="placed"):
+class Placed(msgspec.Struct, frozen=True, gc=False, tag="placed"):
     hold: Hold
 
 
-class Extended(msgspec.Struct, frozen=True, tag="extended"):
+class Extended(msgspec.Struct, frozen=True, gc=False, tag="extended"):
     hold: Hold
 
 
-class Released(msgspec.Struct, frozen=True, tag="released"):
+class Released(msgspec.Struct, frozen=True, gc=False, tag="released"):
     hold: Hold
 
 
-class Paying(msgspec.Struct, frozen=True, tag="paying"):
+class Paying(msgspec.Struct, frozen=True, gc=False, tag="paying"):
     hold: Hold
 
 
-class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
+class Confirmed(msgspec.Struct, frozen=True, gc=False, tag="confirmed"):
     order: Order
 
 
-class Opened(msgspec.Struct, frozen=True, tag="opened"):
+class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     """An order that is being paid for, and until when its hold waits for that."""
 
     order: Order
     until_ms: Millis
 
 
-class Settled(msgspec.Struct, frozen=True, tag="settled"):
+class OpenedBefore(msgspec.Struct, frozen=True, gc=False, tag="opened_before"):
+    """What is remembered of an order that was opened. How it stands is looked up: whoever asks
+    again wants to know that."""
+
+    order: str
+    until_ms: Millis
+
+
+class Settled(msgspec.Struct, frozen=True, gc=False, tag="settled"):
     """The payment came too late for anything: it is to be voided."""
 
     order: Order
 
 
-class Stepped(msgspec.Struct, frozen=True, tag="stepped"):
+class Stepped(msgspec.Struct, frozen=True, gc=False, tag="stepped"):
     order: Order
 
 
-class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
+class CapturesRecorded(msgspec.Struct, frozen=True, gc=False, tag="captures_recorded"):
+    """Of the others that were named, somebody has gone on with each."""
+
+    orders: tuple[Order, ...]
+
+
+class Cancelled(msgspec.Struct, frozen=True, gc=False, tag="cancelled"):
     order: Order
 
 
-class Expired(msgspec.Struct, frozen=True, tag="expired"):
+class Expired(msgspec.Struct, frozen=True, gc=False, tag="expired"):
     """How many holds were announced; as many as the limit means that there may be more."""
 
     count: int
 
 
-class Created(msgspec.Struct, frozen=True, tag="created"):
+class Created(msgspec.Struct, frozen=True, gc=False, tag="created"):
     event: Event
 
 
-class Changed(msgspec.Struct, frozen=True, tag="changed"):
+class Changed(msgspec.Struct, frozen=True, gc=False, tag="changed"):
     event: Event
 
 
@@ -145,8 +159,10 @@ Outcome = (
     | Paying
     | Confirmed
     | Opened
+    | OpenedBefore
     | Settled
     | Stepped
+    | CapturesRecorded
     | Cancelled
     | Expired
     | Created
@@ -155,7 +171,7 @@ Outcome = (
 )
 
 
-class Holder(msgspec.Struct, frozen=True):
+class Holder(msgspec.Struct, frozen=True, gc=False):
     """Why a seat is taken: by whom, None if it is sold, and until when."""
 
     seat: str
@@ -163,7 +179,7 @@ class Holder(msgspec.Struct, frozen=True):
     until_ms: Millis
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """An outcome, and whether it is the first answer given again."""
 
     outcome: Outcome

@@ -7,11 +7,10 @@ the money is taken. If there is nothing to sell any more, what was set aside is 
 from msgspec.structs import replace
 
 from holdfast.domain import facts
-from holdfast.domain.commands import OpenOrder, Sell, SettleOrder, StepOrder
+from holdfast.domain.commands import OpenOrder, RecordCaptures, Sell, SettleOrder, StepOrder
 from holdfast.domain.facts import Fact
 from holdfast.domain.holding import claims_of, fenced, rewritten
 from holdfast.domain.model import (
-    NO_CHECKOUT,
     Ask,
     Best,
     Event,
@@ -24,8 +23,10 @@ from holdfast.domain.model import (
     Settlement,
 )
 from holdfast.domain.outcomes import (
+    CapturesRecorded,
     Confirmed,
     Opened,
+    OpenedBefore,
     Reason,
     Refused,
     Settled,
@@ -78,9 +79,7 @@ def open_order(shelf: Shelf, event: Event, command: OpenOrder, now: Millis) -> D
         hold = replace(hold, state=HoldState.PAYING, version=hold.version + 1)
         rows += [hold, *rewritten(shelf, hold)]
         announced = [facts.of_hold(facts.HOLD_PAYING, hold)]
-    # Whoever asks again looks the order up: how it stands then is what he wants to know.
-    slim = replace(order, seats=(), pools={}, checkout=NO_CHECKOUT)
-    recorded = Opened(slim, hold.hard_ms)
+    recorded = OpenedBefore(order.id, hold.hard_ms)
     return Decision(Opened(order, hold.hard_ms), rows, announced, recorded)
 
 
@@ -249,6 +248,34 @@ def step(shelf: Shelf, event: Event, command: StepOrder, now: Millis) -> Decisio
         checkout=replace(order.checkout, last=command.id, **command.changes),
     )
     return Decision(Stepped(stepped), [stepped], _announced(order, stepped))
+
+
+def record_captures(shelf: Shelf, event: Event, command: RecordCaptures, now: Millis) -> Decision:
+    """What is left is a fact of the provider's: nothing is decided, and nothing announced."""
+    recorded: list[Order] = []
+    rows: list[Row] = []
+    for id, fence in command.orders:
+        order = shelf.orders.get(id)
+        if order is None:
+            continue
+        if order.checkout.last == command.id:
+            recorded.append(order)
+        elif order.version == fence and order.state is OrderState.CONFIRMED:
+            refunds = order.checkout.refunds
+            order = replace(
+                order,
+                state=OrderState.CAPTURED,
+                version=order.version + 1,
+                # Of what was cancelled meanwhile the money is to be given back.
+                due_ms=None if all(r.done for r in refunds) else now + command.lease_ms,
+                trouble=None,
+                checkout=replace(
+                    order.checkout, payment=PaymentState.CAPTURED, tried=0, last=command.id
+                ),
+            )
+            recorded.append(order)
+            rows.append(order)
+    return Decision(CapturesRecorded(tuple(recorded)), rows)
 
 
 def _announced(was: Order, order: Order) -> list[Fact]:

@@ -15,7 +15,7 @@ class PaymentState(StrEnum):
     REFUNDED = "refunded"  # what was taken was given back, all of it
 
 
-class Charge(msgspec.Struct, frozen=True):
+class Charge(msgspec.Struct, frozen=True, gc=False):
     """What is to be paid. `reference` names it at the provider for good: asked for twice, it is one
     payment, whoever asks."""
 
@@ -29,7 +29,7 @@ class Charge(msgspec.Struct, frozen=True):
     """The provider's own id, once it is known, without the provider's name."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """How a payment stands at the provider."""
 
     payment: str

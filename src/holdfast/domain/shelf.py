@@ -37,7 +37,7 @@ class Keyed(Protocol):
 R = TypeVar("R", bound=Keyed)
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What one command came to: the answer, the rows as they are now, and the facts."""
 
     outcome: Outcome
@@ -50,7 +50,7 @@ class Decision(msgspec.Struct, frozen=True):
     revenue: int = 0
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """The first answer to a command that made something."""
 
     id: str
@@ -60,7 +60,7 @@ class Record(msgspec.Struct, frozen=True):
     """When it was decided."""
 
 
-class Totals(msgspec.Struct, frozen=True):
+class Totals(msgspec.Struct, frozen=True, gc=False):
     """What an event has and has earned, before the batch."""
 
     capacity: int = 0

@@ -177,12 +177,15 @@ class Subscription:
         if self._pushed is not None and not _went_well(self._pushed):
             return False
         due = self.due(self._live.clock())
-        frame = None if due is None else self._changes()
-        if due is None or frame is None:
+        if due is None:
             return False
         if due > 0:
+            # What he will be told is not put together yet: by then there may be more.
             asyncio.get_running_loop().call_later(due, self.wake)
             return True
+        frame = self._changes()
+        if frame is None:
+            return False
         try:
             self._keep(len(frame.body))
         except Overloaded:

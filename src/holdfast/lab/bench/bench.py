@@ -22,6 +22,7 @@ from holdfast.ids import Ids
 from holdfast.lab.bench import baseline
 from holdfast.lab.bench.crowd import Written, run_writers
 from holdfast.lab.bench.figures import MARIADB, POSTGRES, SQLITE, Result, percentile
+from holdfast.lab.bench.granian import Granian
 from holdfast.lab.bench.holding import (
     PAIRS,
     TASKS,
@@ -79,6 +80,7 @@ class Bench:
         self._sized: tuple[str, dict[int, str]] | None = None
         self._logs: dict[str, str] = {}
         self._rival: Neveroversell | None = None
+        self._granian: Granian | None = None
 
     def close(self) -> None:
         if self._rival is not None:
@@ -403,6 +405,17 @@ class Bench:
             self._say("neveroversell is being installed into an environment of its own")
             self._rival = await asyncio.to_thread(Neveroversell, self._store, self._folder)
         return await self._rival.measure(self._say, self._share)
+
+    async def granian(self) -> Result:
+        """A handler that does nothing, there and on our server; and holds."""
+        if self._store is None or not self._store.startswith("postgres"):
+            raise SettingsError("holds over HTTP are compared on PostgreSQL: name one with --store")
+        if self._granian is None:
+            self._say("granian is being installed into an environment of its own")
+            self._granian = await asyncio.to_thread(Granian, self._folder)
+        self._say("a handler that does nothing, on Granian and here, and holds")
+        http = Http(self._store, self._gate, self._folder, 5 * self._share)
+        return await asyncio.to_thread(self._granian.measure, http)
 
 
 EMBEDDED = ("group_commit", "refusals", "processes", "hot_pool", "best_available")

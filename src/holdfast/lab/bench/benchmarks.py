@@ -36,6 +36,9 @@ of its own, so its callers are threads of one process over the connection pool t
 suited it best of 2 to 32. Holdfast's callers are tasks of one process. Both hold every unit of a
 new resource one by one, on the same PostgreSQL with the same settings, in turns. The rival is
 installed from PyPI into an environment that is thrown away.
+
+Granian, too. It is no rival for seats but a server of HTTP, the one that Holdfast's own has
+replaced: the handler that does nothing, on both, tells what holds over HTTP could be at best.
 """
 NOT_NOTED = ("rival", "shares")
 """Said elsewhere, or of the last round only."""

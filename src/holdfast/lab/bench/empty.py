@@ -8,22 +8,14 @@ import signal
 import socket
 import sys
 
-import falcon.asgi
 import uvloop
 
-from holdfast.api.worker import SharedSocketServer
-from holdfast.settings import Settings
-
-
-class Nothing:
-    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        resp.data = b"{}"
+from holdfast.api.server import Server
+from holdfast.lab.bench.nothing import app
 
 
 async def serve(listener: socket.socket) -> None:
-    app: falcon.asgi.App = falcon.asgi.App()  # type: ignore[type-arg]  # Falcon's own
-    app.add_route("/nothing", Nothing())
-    server = SharedSocketServer(app, listener, Settings())
+    server = Server(app, listener, 10.0)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop)
     await server.serve()
 

@@ -317,6 +317,18 @@ MEASUREMENTS: dict[str, Measurement] = {
             "best_ratio": times("Holdfast to neveroversell, each at its best", anywhere=10),
         },
     ),
+    "granian": Measurement(
+        "rivals",
+        "A Falcon handler that does nothing, on Granian and on Holdfast's own HTTP server, and "
+        "holds over HTTP, in turns, 200 connections each.",
+        {
+            "empty_per_second": rate("the handler on Granian"),
+            "holdfast_empty_per_second": rate("the same handler on Holdfast's server"),
+            "empty_ratio": times("Holdfast's server to Granian"),
+            "holdfast_holds_per_second": rate("holds of one seat"),
+            "holds_ratio": times("holds to the handler on Granian", postgres=0.4),
+        },
+    ),
 }
 
 

@@ -23,8 +23,9 @@ from holdfast.lab.bench.figures import (
 from holdfast.lab.bench.runs import LeftOut, Measured
 
 NO_BROKER = "no broker: name one with --broker kafka://host:port"
-ON_REQUEST = ("long_log", "neveroversell")
-"""One writes gigabytes, and one is fetched from a package registry."""
+RIVALS = ("neveroversell", "granian")
+ON_REQUEST = ("long_log", *RIVALS)
+"""One writes gigabytes, and the others are fetched from a package registry."""
 
 
 class Ground(NamedTuple):
@@ -42,7 +43,7 @@ GROUNDS = (
         (
             *("group_commit", "hot_pool", "refusals", "processes", "baskets", "paced"),
             *("large_event", "long_log", "http", "checkout", "live", "watchers"),
-            "neveroversell",
+            *RIVALS,
         ),
     ),
     Ground(SLOW_FLUSH, {"Postgres": {"commit_delay": "8000", "commit_siblings": "0"}}, ("paced",)),
@@ -123,9 +124,11 @@ class Session:
             for kind, settings in ground.servers.items():
                 self._progress(f"{kind} is being started")
                 try:
-                    server = stack.enter_context(
-                        servers.own_server(getattr(servers, kind), **settings)
+                    made: type[servers.Postgres | servers.MariaDB | servers.Redis] = getattr(
+                        servers, kind
                     )
+                    set_up = {**made.sized, **settings}
+                    server = stack.enter_context(servers.own_server(made, **set_up))
                 except (servers.MissingServer, RuntimeError) as trouble:
                     raise SettingsError(str(trouble)) from trouble
                 # The number alone: distributions add much to it.
@@ -137,5 +140,5 @@ class Session:
 
 def everything(rivals: bool) -> list[str]:
     """What `--servers` measures where nothing is named."""
-    asked = {"neveroversell"} if rivals else set()
+    asked = RIVALS if rivals else ()
     return [name for name in MEASUREMENTS if name not in ON_REQUEST or name in asked]

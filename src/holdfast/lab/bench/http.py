@@ -116,7 +116,7 @@ class Http:
 
     def measure(self, rounds: int = ROUNDS) -> dict[str, Any]:  # ready for JSON
         with self._empty() as empty, self._served() as (url, _):
-            turns = [self._turn(empty, url, turn) for turn in range(rounds)]
+            turns = [self._turn(empty, url) for _ in range(rounds)]
             reading = self._reading(url)
         rate = {name: statistics.median(turn[name].rate for turn in turns) for name in turns[0]}
         ratio = {
@@ -153,6 +153,16 @@ class Http:
             "connections": CONNECTIONS,
         }
 
+    def beside(self, other: str) -> dict[str, float]:
+        """Rates of the handler that does nothing, there and here, and of holds, in one turn."""
+        with self._empty() as empty, self._served() as (url, _):
+            runs = {
+                "beside": self._run(other, EMPTY, ""),
+                "empty": self._run(empty + "/nothing", EMPTY, ""),
+                "holds": self._run(url, HOLDS, self._on_sale(url)),
+            }
+            return {name: run.rate for name, run in runs.items()}
+
     def _checkout_turn(self, url: str) -> tuple[Run, Run]:
         """The same holds, alone and with their orders."""
         runs = []
@@ -162,10 +172,8 @@ class Http:
             runs.append(self._run(url, script, f"/v1/events/{event}/holds", event=event))
         return runs[0], runs[1]
 
-    def _turn(self, empty: str, url: str, turn: int) -> dict[str, Run]:
-        event = f"http-{secrets.token_hex(6)}"
-        self._make(url, event, round(self._seconds * 40_000))
-        path = f"/v1/events/{event}/holds"
+    def _turn(self, empty: str, url: str) -> dict[str, Run]:
+        path = self._on_sale(url)
         return {
             "empty": self._run(empty + "/nothing", EMPTY, ""),
             "holds": self._run(url, HOLDS, path),
@@ -174,12 +182,11 @@ class Http:
 
     def _reading(self, url: str) -> dict[str, Any]:  # as above
         """Holds while others read a map of 20,000 seats as fast as they can."""
-        event, read = f"http-{secrets.token_hex(6)}", f"http-map-{secrets.token_hex(6)}"
-        self._make(url, event, round(self._seconds * 40_000))
+        path, read = self._on_sale(url), f"http-map-{secrets.token_hex(6)}"
         self._make(url, read, MAP_SEATS)
         seats = f"/v1/events/{read}/seats"
         with self._started(url + seats, MAP, "", READERS) as readers:
-            holds = self._run(url, HOLDS, f"/v1/events/{event}/holds", 50)
+            holds = self._run(url, HOLDS, path, 50)
             maps = _read(readers.communicate()[0])
         return {
             "maps_per_second_of_20000_seats": round(maps.rate, 1),
@@ -211,6 +218,12 @@ class Http:
         finally:
             wrk.kill()
             wrk.wait()
+
+    def _on_sale(self, url: str) -> str:
+        """Where the seats of a new event are held; more than there is time for."""
+        event = f"http-{secrets.token_hex(6)}"
+        self._make(url, event, round(self._seconds * 40_000))
+        return f"/v1/events/{event}/holds"
 
     def _make(self, url: str, event: str, seats: int) -> None:
         section = {"id": "S", "tier": "any", "rows": -(-seats // ROW), "seats_per_row": ROW}

@@ -121,21 +121,22 @@ def summary(notes: Result, medians: dict[str, float]) -> Result:
     """What is told of a rival in one line."""
     figures = (
         *("holds_per_second", "p99_ms", "holdfast_holds_per_second", "holdfast_p99_ms"),
-        *("ratio", "best_ratio"),
+        *("ratio", "best_ratio", "empty_per_second", "holdfast_empty_per_second", "empty_ratio"),
+        "holds_ratio",
     )
     return {
         "rival": notes["rival"],
         "version": notes["version"],
-        **{name: medians[name] for name in figures},
+        **{name: medians[name] for name in figures if name in medians},
     }
 
 
-def installed(package: str, folder: Path) -> Path:
-    """A Python that has the package, in an environment of its own below the folder."""
+def installed(package: str, folder: Path, *more: str) -> Path:
+    """A Python that has the package, and more, in an environment of its own below the folder."""
     home = folder / f"rival-{package}"
     python = home / "bin" / "python"
     pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    for command in ((sys.executable, "-m", "venv", str(home)), (*pip, package)):
+    for command in ((sys.executable, "-m", "venv", str(home)), (*pip, package, *more)):
         try:
             subprocess.run(command, capture_output=True, timeout=INSTALL_SECONDS, check=True)
         except (OSError, subprocess.SubprocessError) as cause:

@@ -21,7 +21,7 @@ import uvloop
 
 from holdfast.lab.bench.frames import Ledger, Way, digests
 
-AT_ONCE = int(__import__("os").environ.get("AO", "50"))
+AT_ONCE = 50
 """Connections that are being opened at the same time."""
 SLOW_BYTES = 4_096
 """What the kernel keeps for a slow one, and how much it takes at a time."""

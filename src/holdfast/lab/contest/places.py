@@ -22,12 +22,6 @@ ON_DISK = Path("/var/tmp")
 TOLD_CHARS = 200
 """Of what a server that did not start said last."""
 DRIVERS = {Postgres: ("asyncpg", "postgres"), MariaDB: ("aiomysql", "mysql"), Redis: ("redis",) * 2}
-SETTINGS = {
-    # As a small server is set up; durable, as they come.
-    Postgres: {"shared_buffers": "256MB", "max_wal_size": "2GB"},
-    MariaDB: {"innodb-buffer-pool-size": "256M", "innodb-log-file-size": "256M"},
-}
-
 Private = Postgres | MariaDB | Redis
 
 
@@ -74,7 +68,7 @@ def _start(stack: ExitStack, kind: type[Private]) -> str:
         raise MissingServer(f"{kind.name}'s driver: pip install 'holdfast[{extra}]'")
     with ExitStack() as starting:
         folder = starting.enter_context(server_folder(on_disk()))
-        server = kind(folder, **SETTINGS.get(kind, {}))
+        server = kind(folder, **kind.sized)
         starting.enter_context(started(server))
         stack.push(starting.pop_all())
     return server.url

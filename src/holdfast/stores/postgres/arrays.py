@@ -2,9 +2,13 @@
 
 asyncpg would look at each element several times before it sends a list (measured: a quarter of all
 the work of this process); a text is sent as it is, and the server takes it apart in no time.
+
+JSON is full of quotes, each of which would have to be escaped here and read again there. Texts of
+it are only joined, and `string_to_array` parts them (measured: 2 us instead of 14 for 16 of them).
+To that one empty text is no text at all; JSON is never empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 BETWEEN = "\x1f"
@@ -40,10 +44,15 @@ def _numbers(values: Sequence[Any]) -> str:  # or flags; as above
     return "{" + text[1:-1].replace("None", "NULL") + "}"
 
 
-def columns(rows: Sequence[Sequence[Any]]) -> list[str]:  # as above
+def columns(rows: Sequence[Sequence[Any]], joined: Collection[int] = ()) -> list[str]:  # as above
     """What `unnest` makes these rows of. It fills shorter arrays up with NULL, so a column of
-    nothing else need not be sent: every row has a key, which is as long as it has to be."""
+    nothing else need not be sent: every row has a key, which is as long as it has to be. `joined`:
+    the columns that are JSON."""
     return [
-        "{}" if column.count(None) == len(column) else literal(column)
-        for column in zip(*rows, strict=True)
+        BETWEEN.join(column) if nth in joined else _column(column)
+        for nth, column in enumerate(zip(*rows, strict=True))
     ]
+
+
+def _column(values: Sequence[Any]) -> str:  # as above
+    return "{}" if values.count(None) == len(values) else literal(values)

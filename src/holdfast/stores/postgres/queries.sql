@@ -261,7 +261,8 @@ WHERE c.event = n.event AND c.pool = n.pool AND c.hold = n.hold;
 -- name: insert_hold
 INSERT INTO holdfast.holds (event, id, buyer, state, seats, pools, units, amount, currency,
                             placed_ms, soft_ms, hard_ms, extensions, version, order_id, until_ms)
-SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[], $6::text::text[],
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[],
+                     string_to_array($5::text, E'\x1f'), string_to_array($6::text, E'\x1f'),
                      $7::text::bigint[], $8::text::bigint[], $9::text::text[], $10::text::bigint[], $11::text::bigint[],
                      $12::text::bigint[], $13::text::integer[], $14::text::integer[], $15::text::text[], $16::text::bigint[]);
 
@@ -278,10 +279,11 @@ WHERE h.event = n.event AND h.id = n.id AND h.version = n.was_version;
 -- name: insert_order
 INSERT INTO holdfast.orders (event, id, buyer, state, seats, pools, units, amount, currency,
                              created_ms, hold, payment, version, due_ms, trouble, checkout)
-SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[], $6::text::text[],
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[],
+                     string_to_array($5::text, E'\x1f'), string_to_array($6::text, E'\x1f'),
                      $7::text::bigint[], $8::text::bigint[], $9::text::text[], $10::text::bigint[], $11::text::text[],
                      $12::text::text[], $13::text::bigint[], $14::text::bigint[], $15::text::text[],
-                     $16::text::text[]);
+                     string_to_array($16::text, E'\x1f'));
 
 -- name: update_order
 -- The fence: whoever acts on an older version of the order changes no row.
@@ -289,7 +291,7 @@ UPDATE holdfast.orders o
 SET state = n.state, payment = n.payment, version = n.version, due_ms = n.due_ms,
     trouble = n.trouble, checkout = n.checkout
 FROM unnest($1::text::text[], $2::text::text[], $3::text::bigint[], $4::text::bigint[], $5::text::text[],
-            $6::text::text[], $7::text::text[], $8::text::text[], $9::text::bigint[])
+            string_to_array($6::text, E'\x1f'), $7::text::text[], $8::text::text[], $9::text::bigint[])
      AS n (state, payment, version, due_ms, trouble, checkout, event, id, was_version)
 WHERE o.event = n.event AND o.id = n.id AND o.version = n.was_version;
 
@@ -299,8 +301,9 @@ UPDATE holdfast.orders o
 SET state = n.state, payment = n.payment, seats = n.seats, pools = n.pools, units = n.units,
     amount = n.amount, version = n.version, due_ms = n.due_ms, trouble = n.trouble,
     checkout = n.checkout
-FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint[],
-            $6::text::bigint[], $7::text::bigint[], $8::text::bigint[], $9::text::text[], $10::text::text[],
+FROM unnest($1::text::text[], $2::text::text[], string_to_array($3::text, E'\x1f'),
+            string_to_array($4::text, E'\x1f'), $5::text::bigint[], $6::text::bigint[], $7::text::bigint[],
+            $8::text::bigint[], $9::text::text[], string_to_array($10::text, E'\x1f'),
             $11::text::text[], $12::text::text[], $13::text::bigint[])
      AS n (state, payment, seats, pools, units, amount, version, due_ms, trouble, checkout, event, id,
            was_version)
@@ -308,7 +311,8 @@ WHERE o.event = n.event AND o.id = n.id AND o.version = n.was_version;
 
 -- name: insert_record
 INSERT INTO holdfast.commands (event, id, digest, outcome, at_ms)
-SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint[]);
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::text[],
+                     string_to_array($4::text, E'\x1f'), $5::text::bigint[]);
 
 -- name: forget_records
 -- Two processes never wait for each other here: each takes what the other left. All records are of
@@ -335,7 +339,7 @@ WITH counter AS (
 ), log AS (
     INSERT INTO holdfast.log (event, seq, type, at_ms, data)
     SELECT counter.event, counter.seq - $1 + fact.nth, fact.type, $8, fact.data
-    FROM counter, unnest($9::text::text[], $10::text::text[]) WITH ORDINALITY
+    FROM counter, unnest($9::text::text[], string_to_array($10::text, E'\x1f')) WITH ORDINALITY
          AS fact (type, data, nth)
 )
 SELECT seq FROM counter;
@@ -355,7 +359,7 @@ counter AS (
 ), log AS (
     INSERT INTO holdfast.log (event, seq, type, at_ms, data)
     SELECT counter.event, counter.seq - $1 + fact.nth, fact.type, $8, fact.data
-    FROM counter, unnest($9::text::text[], $10::text::text[]) WITH ORDINALITY
+    FROM counter, unnest($9::text::text[], string_to_array($10::text, E'\x1f')) WITH ORDINALITY
          AS fact (type, data, nth)
 )
 SELECT {result};

@@ -16,7 +16,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.domain.batch import Fetch, What
-from holdfast.domain.commands import Command, OpenOrder, PlaceHold, SettleOrder, StepOrder
+from holdfast.domain.commands import (
+    Command,
+    OpenOrder,
+    PlaceHold,
+    RecordCaptures,
+    SettleOrder,
+    StepOrder,
+)
 from holdfast.domain.model import Event, Hold, HoldState, Millis, Order, Seat
 from holdfast.domain.shelf import Record, Shelf
 from holdfast.stores import Clock
@@ -26,6 +33,8 @@ from holdfast.stores.postgres.presumed import Neighbours
 from holdfast.stores.postgres.reading import SQL
 from holdfast.stores.postgres.recent import Written
 from holdfast.stores.rows import to_hold, to_order, to_record, to_seat
+
+STEPS = (StepOrder, RecordCaptures)
 
 
 class NotQuick(Exception):
@@ -51,7 +60,7 @@ def fits(config: Event | None, commands: Sequence[Command]) -> bool:
                 return False
         elif type(command) is OpenOrder:
             announces = True
-        elif type(command) is not StepOrder:
+        elif type(command) not in STEPS:
             return False
     # The barrier looks for a fact: without one, what is written has to wait for the disk itself.
     return announces
