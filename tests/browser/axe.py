@@ -1,12 +1,14 @@
 """axe-core on a page as it stands. Its script comes through the browser's debugger, not through the
 page: the content security policy stays as it is served."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Page
 
 SOURCE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+ANSWER_SECONDS = 40.0
 GRAVE = ("serious", "critical")
 RUN = """axe.run(document, {
   resultTypes: ["violations"],
@@ -14,13 +16,17 @@ RUN = """axe.run(document, {
 })"""
 
 # Colours that are on their way from light to dark are nobody's, and so is a panel that was just
-# swapped and takes no clicks for a moment.
+# swapped and takes no clicks for a moment. A page of which nothing is drawn anew has no frames, and
+# nothing in it moves.
 STILL = """async () => {
   const until = performance.now() + 1000;
   const moves = () => document.querySelector(".settling") !== null ||
     document.getAnimations().some((each) => each instanceof CSSTransition);
   for (let still = 0; still < 3 && performance.now() < until; ) {
-    await new Promise(requestAnimationFrame);
+    await Promise.race([
+      new Promise(requestAnimationFrame),
+      new Promise((drawn) => setTimeout(drawn, 100)),
+    ]);
     still = moves() ? 0 : still + 1;
   }
 }"""
@@ -30,9 +36,11 @@ async def findings(page: Page) -> list[str]:
     """What is seriously or critically wrong, each with where and why; in light and in dark."""
     found: list[str] = []
     for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)
-        await page.evaluate(STILL)
-        found += [f"{scheme}: {each}" for each in await _grave(page)]
+        # None of these has an end of its own; a page that answers nothing is to be told by name.
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await page.emulate_media(color_scheme=scheme)
+            await page.evaluate(STILL)
+            found += [f"{scheme}: {each}" for each in await _grave(page)]
     return found
 
 
