@@ -157,6 +157,7 @@ class Clerk:
             driver=driver,
             lease_ms=lease_ms,
             digest=digest(*asked) if repeatable else "",
+            keyed=key is not None,
         )
 
     def sell(

@@ -1,7 +1,8 @@
 """Tasks that go on in the background until somebody ends them, or serve many at once."""
 
 import asyncio
-from collections.abc import Sized
+import time
+from collections.abc import Callable, Sized
 from typing import Any
 
 GATHER_SECONDS_MAX = 0.005
@@ -29,3 +30,57 @@ async def gather_crowd(waiting: Sized, most: int) -> None:
     ends = loop.time() + GATHER_SECONDS_MAX
     while seen < (seen := len(waiting)) < most and loop.time() < ends:  # noqa: ASYNC110  # turns count
         await asyncio.sleep(0)
+
+
+class Timeout:
+    """One wait that ends in time, or is ended."""
+
+    __slots__ = ("_enough", "_timeouts", "at", "over")
+
+    def __init__(self, timeouts: "Timeouts", at: float, enough: Callable[[], object]) -> None:
+        self._timeouts = timeouts
+        self._enough = enough
+        self.at = at
+        self.over = False
+        """Whether it was ended."""
+
+    def cancel(self) -> None:
+        self._timeouts.running.pop(self, None)
+
+    def end(self) -> None:
+        self.over = True
+        self._enough()
+
+
+class Timeouts:
+    """Of waits that may all last equally long. Nearly all of them end long before that: one timer
+    for all costs a crowd less than one for each."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self.running: dict[Timeout, None] = {}
+        """In the order in which they end."""
+
+    def begin(self, enough: Callable[[], object]) -> Timeout:
+        """`enough` is called when the time is over, unless it is cancelled first."""
+        begun = Timeout(self, time.monotonic() + self._seconds, enough)
+        self.running[begun] = None
+        if self._timer is None:
+            self._wait_for(begun)
+        return begun
+
+    def _wait_for(self, first: Timeout) -> None:
+        left = max(0.0, first.at - time.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(left, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        while self.running:
+            first = next(iter(self.running))
+            if first.at > now:
+                self._wait_for(first)
+                return
+            del self.running[first]
+            first.end()

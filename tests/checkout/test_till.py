@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.settings import Settings
+from holdfast.tasks import Timeouts
 from holdfast.wiring import make_provider
 from tests.checkout.desk import LEASE_MS, PATIENCE, Crash, Desk, a_hold, down, refused
 from tests.contract.helpers import E1, HARD_MS, held, on_sale
@@ -193,9 +195,10 @@ async def test_whoever_was_overtaken_changes_nothing(desk):
     order = bought.order
     assert order is not None
     provider = SandboxProvider(desk.bank)
-    submit, captured = desk.shop.submit, Recorder(desk.shop.submit, LEASE_MS).captured
-    first = Saga(order, submit, provider, "first", PATIENCE, captured=captured)
-    second = Saga(order, submit, provider, "second", PATIENCE, captured=captured)
+    submit, attempts = desk.shop.submit, Timeouts(PATIENCE.attempt_seconds)
+    ways: dict[str, Any] = {"captured": Recorder(submit, LEASE_MS).captured, "attempts": attempts}
+    first = Saga(order, submit, provider, "first", PATIENCE, **ways)
+    second = Saga(order, submit, provider, "second", PATIENCE, **ways)
     desk.bank.act(order.id, True)
     await first.take_over()
     with pytest.raises(Overtaken):

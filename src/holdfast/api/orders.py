@@ -15,7 +15,6 @@ from holdfast.domain.model import Order, OrderState
 from holdfast.domain.outcomes import Confirmed, Reason, Refused
 from holdfast.domain.payments import PaymentState
 from holdfast.errors import PaymentError
-from holdfast.ids import digest
 
 NEW_ORDER = Body(wire.NewOrder)
 CANCELLATION = Body(wire.Cancellation)
@@ -37,8 +36,6 @@ async def create(service: Service, call: Call) -> Reply:
     method = asked.payment.method if asked.payment is not None else ""
     if method and (fault := service.till.fault(method)):
         raise Problem(422, "payment_unknown", fault)
-    used_for = digest("order", asked.hold, method, asked.accept_other_seats)
-    await service.reservations.claim(key, used_for)
     try:
         bought = await service.till.buy(
             asked.hold,
@@ -52,8 +49,6 @@ async def create(service: Service, call: Call) -> Reply:
         raise Problem(409, "in_progress", detail, headers={"Retry-After": "1"}) from None
     if bought.refused is not None:
         service.metrics.outcome(bought.refused)
-        # What was refused made nothing: the key may be used for something else.
-        await service.reservations.free(key, used_for)
         if bought.refused.reason is Reason.UNKNOWN_EVENT:
             raise unknown(asked.hold)
         return refused(bought.refused, HOLD_GONE.get(bought.refused.reason))

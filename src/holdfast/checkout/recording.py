@@ -36,9 +36,9 @@ class Recorder:
         self._pauses: set[asyncio.Future[None]] = set()
         self._closing = False
 
-    async def captured(self, order: Order) -> Order:
-        """The order when that is written down. Raises Overtaken where somebody else has gone on
-        with it, and whatever the authority does."""
+    def captured(self, order: Order) -> "asyncio.Future[Order]":
+        """The order when that is written down. It fails with Overtaken where somebody else has gone
+        on with it, and with whatever the authority does."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[Order] = loop.create_future()
         line = self._lines.get(order.event)
@@ -48,7 +48,7 @@ class Recorder:
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
         line.append((order, written))
-        return await written
+        return written
 
     async def close(self) -> None:
         """Returns when all were written, or could not be."""

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.checkout.told import Told
 from holdfast.domain.commands import CancelOrder, Command, SettleOrder, StepOrder
 from holdfast.domain.model import Millis, Order, OrderState, Refund, Settlement
 from holdfast.domain.outcomes import (
@@ -38,6 +39,7 @@ from holdfast.domain.payments import Charge, PaymentState, Standing
 from holdfast.errors import PaymentRefused, PaymentUnavailable
 from holdfast.ids import Ids
 from holdfast.ports import Provider
+from holdfast.tasks import Timeouts
 
 T = TypeVar("T")
 
@@ -124,8 +126,8 @@ class Saga:
     """One order on its way, as far as it goes now."""
 
     __slots__ = (
-        *("_captured", "_driver", "_now", "_patience", "_provider", "_submit", "_trap"),
-        *("_waited_ms", "order", "told"),
+        *("_attempts", "_captured", "_driver", "_now", "_patience", "_provider", "_submit"),
+        *("_trap", "_waited_ms", "order", "task", "told"),
     )
 
     def __init__(
@@ -138,7 +140,9 @@ class Saga:
         trap: Trap | None = None,
         *,
         captured: Captured,
+        attempts: Timeouts,
     ) -> None:
+        """`attempts`: how long one call of the provider may take."""
         self.order = order
         self._submit = submit
         self._provider = provider
@@ -146,7 +150,10 @@ class Saga:
         self._patience = patience
         self._trap = trap
         self._captured = captured
-        self.told: asyncio.Future[Order] = asyncio.get_running_loop().create_future()
+        self._attempts = attempts
+        self.task: asyncio.Task[None] | None = None
+        """Who takes its steps, if it is a task of its own."""
+        self.told = Told()
         """The order as soon as there is something to say, for those who wait: when it is paid for,
         which need not be written down first, or when it goes no further for now."""
         self._now = order.created_ms
@@ -168,7 +175,7 @@ class Saga:
 
     async def run(self) -> Order:
         """Takes step after step. What cannot be done now is written down to be done later."""
-        going = not await self._anothers()
+        going = self.order.checkout.provider == self._provider.name or await self._anothers()
         while going and (step := next_step(self.order)) is not None:
             try:
                 going = await self._take(step)
@@ -178,16 +185,14 @@ class Saga:
             except PaymentRefused as no:
                 await self._stuck(f"{step}: {no}")
                 going = False
-        self.tell(self.order)
+        self.told.say(self.order)
         return self.order
 
     async def _anothers(self) -> bool:
-        """Whether another provider has its money: then no word of this one's means anything."""
+        """Another provider has its money: no word of this one's means anything. Never to go on."""
         whose = self.order.checkout.provider
-        if whose == self._provider.name:
-            return False
         await self._stuck(f"it is paid by {whose}, and payments are {self._provider.name} here")
-        return True
+        return False
 
     async def close_trouble(self) -> None:
         """A person has seen it, and nothing is left to do."""
@@ -196,10 +201,10 @@ class Saga:
     async def free_stray(self) -> None:
         """Of an order that has ended without a sale nothing may be set aside. An ask that was
         thought lost can still have reached the provider."""
-        found = await self._ask(Step.FIND, self._provider.find(self._charge()))
+        found = await self._ask(Step.FIND, self._provider.find, self._charge())
         if found is not None and found.state in FREEABLE:
             log.warning("order %s is %s, its payment is freed", self.order.id, self.order.state)
-            await self._ask(Step.VOID, self._provider.void(self._charge()))
+            await self._ask(Step.VOID, self._provider.void, self._charge())
 
     async def _take(self, step: Step) -> bool:
         """Whether to go on at once."""
@@ -240,14 +245,14 @@ class Saga:
         known = self.order.payment is not None
         if known or age_ms >= self._provider.remembers_seconds * 1000:
             # To ask again may be too late to be known as a repetition: look it up.
-            standing = await self._ask(Step.FIND, self._provider.find(charge))
+            standing = await self._ask(Step.FIND, self._provider.find, charge)
             if standing is not None:
                 return standing
         try:
-            return await self._ask(Step.AUTHORIZE, self._provider.authorize(charge))
+            return await self._ask(Step.AUTHORIZE, self._provider.authorize, charge)
         except PaymentUnavailable:
             # It may have been done and only the answer lost.
-            standing = await self._ask(Step.FIND, self._provider.find(charge))
+            standing = await self._ask(Step.FIND, self._provider.find, charge)
             if standing is None:
                 raise
             return standing
@@ -307,7 +312,7 @@ class Saga:
 
     async def _capture(self) -> bool:
         try:
-            await self._ask(Step.CAPTURE, self._provider.capture(self._charge()))
+            await self._ask(Step.CAPTURE, self._provider.capture, self._charge())
         except PaymentRefused as no:
             # Sold, and the money will never come: the units go back.
             await self._cancel(f"the payment could not be taken: {no}")
@@ -315,13 +320,9 @@ class Saga:
         # The provider has said so. Should we die before it is written, it is asked for again.
         if _refund(self.order) is None:
             checkout = replace(self.order.checkout, payment=PaymentState.CAPTURED)
-            self.tell(replace(self.order, state=OrderState.CAPTURED, checkout=checkout))
-        self.order = await self._through(Step.RECORD, self._captured(self.order))
+            self.told.say(replace(self.order, state=OrderState.CAPTURED, checkout=checkout))
+        self.order = await self._out(Step.RECORD, self._captured, self.order)
         return True
-
-    def tell(self, order: Order) -> None:
-        if not self.told.done():
-            self.told.set_result(order)
 
     async def _cancel(self, trouble: str | None) -> None:
         order = self.order
@@ -338,7 +339,7 @@ class Saga:
 
     async def _void(self) -> bool:
         charge = self._charge()
-        found = await self._ask(Step.FIND, self._provider.find(charge))
+        found = await self._ask(Step.FIND, self._provider.find, charge)
         if found is not None and found.state in TAKEN and _refund(self.order) is not None:
             # It was taken, and only not written down: then it is given back as what it is.
             await self._record(
@@ -349,7 +350,7 @@ class Saga:
         try:
             if found is None or found.state in FREEABLE:
                 # Also where there is none: an ask may still be on its way.
-                standing = await self._ask(Step.VOID, self._provider.void(charge))
+                standing = await self._ask(Step.VOID, self._provider.void, charge)
         except PaymentRefused as no:
             await self._stuck(f"the payment could not be freed: {no}")
             return False
@@ -386,10 +387,10 @@ class Saga:
         charge = self._charge()
         if self._now - refund.at_ms >= self._provider.remembers_seconds * 1000:
             given = sum(each.amount for each in self.order.checkout.refunds if each.done)
-            found = await self._ask(Step.FIND, self._provider.find(charge))
+            found = await self._ask(Step.FIND, self._provider.find, charge)
             if found is not None and found.refunded >= given + refund.amount:
                 return  # it was done, and only not written down
-        await self._ask(Step.REFUND, self._provider.refund(charge, refund.amount, refund.name))
+        await self._ask(Step.REFUND, self._provider.refund, charge, refund.amount, refund.name)
 
     async def _stuck(self, trouble: str) -> None:
         trouble = one_line(trouble)
@@ -445,47 +446,45 @@ class Saga:
         self.order = outcome.order
 
     async def _write(self, step: Step, command: Fenced) -> Outcome:
-        answer = await self._through(step, self._submit(command))
+        answer = await self._out(step, self._submit, command)
         self._now = answer.now_ms or self._now
         outcome = answer.outcome
         if isinstance(outcome, Refused) and outcome.reason is Reason.STALE:
             raise Overtaken(command.order)
         return outcome
 
-    async def _ask(self, step: Step, call: Awaitable[T]) -> T:
+    def _ask(self, step: Step, ask: Callable[..., Awaitable[T]], *what: Any) -> Awaitable[T]:
         """The provider, within its time."""
-        return await self._through(step, call, in_time=True)
+        return self._out(step, self._in_time, ask, *what)
 
-    async def _through(self, step: Step, call: Awaitable[T], *, in_time: bool = False) -> T:
+    def _out(self, step: Step, begin: Callable[..., Awaitable[T]], *what: Any) -> Awaitable[T]:
+        """What leaves this process."""
         if self._trap is None:
-            return await (self._in_time(call) if in_time else call)
-        try:
-            async with self._trap(step):
-                return await (self._in_time(call) if in_time else call)
-        finally:
-            if asyncio.iscoroutine(call):
-                call.close()
+            return begin(*what)
+        return self._trapped(self._trap(step), begin, *what)
 
-    async def _in_time(self, call: Awaitable[T]) -> T:
-        """With less ado than asyncio.timeout has: the provider is asked twice for every order."""
-        loop = self.told.get_loop()
-        task = asyncio.current_task(loop)
+    async def _trapped(
+        self,
+        trap: AbstractAsyncContextManager[None],
+        begin: Callable[..., Awaitable[T]],
+        *what: Any,
+    ) -> T:
+        """What happens in the trap is no part of the step, and takes nothing of its time."""
+        async with trap:
+            return await begin(*what)
+
+    async def _in_time(self, ask: Callable[..., Awaitable[T]], *what: Any) -> T:
+        task = self.task or asyncio.current_task()
         assert task is not None
-        late: list[bool] = []
-
-        def enough() -> None:
-            late.append(True)
-            task.cancel()
-
-        timer = loop.call_later(self._patience.attempt_seconds, enough)
+        timeout = self._attempts.begin(task.cancel)
         try:
-            return await call
+            return await ask(*what)
         except asyncio.CancelledError:
-            if not late or task.uncancel() > 0:
+            if not timeout.over or task.uncancel() > 0:
                 raise  # somebody else has cancelled it as well
             raise PaymentUnavailable("the provider of payments did not answer") from None
         finally:
-            timer.cancel()
+            timeout.cancel()
 
     def _charge(self) -> Charge:
         order = self.order
@@ -505,4 +504,6 @@ def one_line(text: str) -> str:
 
 def _refund(order: Order) -> Refund | None:
     """The next that has to be made."""
+    if not order.checkout.refunds:
+        return None
     return next((each for each in order.checkout.refunds if not each.done), None)

@@ -11,6 +11,8 @@ a lease; then whichever process of the deployment finds it.
 
 import asyncio
 import logging
+from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Self
 
 import msgspec
@@ -42,7 +44,7 @@ from holdfast.engine import Holdfast
 from holdfast.errors import HoldfastError, Overloaded, SettingsError, StoreError
 from holdfast.ids import event_of
 from holdfast.ports import Provider
-from holdfast.tasks import end_task
+from holdfast.tasks import Timeouts, end_task
 from holdfast.upkeep.lease import Lease
 from holdfast.wiring import make_provider, payment_seconds
 
@@ -97,6 +99,8 @@ class Till:
         self._trap = trap
         self._driver = shop.clerk.ids.new()
         self._recorder = Recorder(shop.submit, patience.lease_ms)
+        self._attempts = Timeouts(patience.attempt_seconds)
+        self._waits = Timeouts(wait_seconds)
         self._driving: dict[str, Saga] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._resumed: set[str] = set()
@@ -255,18 +259,21 @@ class Till:
         found = await self._shop.store.hold(order.event, order.hold or "")
         return found is not None and order.due_ms > found[1]
 
-    async def _submit(self, step: Step, command: Command) -> Answer:
+    def _submit(self, step: Step, command: Command) -> Awaitable[Answer]:
         if self._trap is None:
-            return await self._shop.submit(command)
-        async with self._trap(step):
+            return self._shop.submit(command)
+        return self._trapped(self._trap(step), command)
+
+    async def _trapped(self, trap: AbstractAsyncContextManager[None], command: Command) -> Answer:
+        async with trap:
             return await self._shop.submit(command)
 
     async def _again(self, id: str, now: Millis) -> Order:
         """The order of a call that was here before."""
         if (running := self._driving.get(id)) is not None:
-            if not running.told.done():
+            if not running.told.done:
                 raise InProgress(id)
-            return await running.told
+            return await running.told.wait()
         order = await self._shop.order(id)
         assert order is not None
         if id in self._opening or id in self._driving:
@@ -290,21 +297,29 @@ class Till:
             self._patience,
             self._trap,
             captured=self._recorder.captured,
+            attempts=self._attempts,
         )
 
     def _drive(self, saga: Saga, *, take: bool = False, afresh: bool = False) -> Saga:
         """Goes on by itself from here."""
         id = saga.order.id
         self._driving[id] = saga
-        task = self._tasks[id] = saga.told.get_loop().create_task(self._run(saga, take, afresh))
-        task.add_done_callback(lambda _: self._ended(id, task))
+        loop = asyncio.get_running_loop()
+        task = saga.task = self._tasks[id] = loop.create_task(self._run(saga, take, afresh))
+        task.add_done_callback(lambda _: self._ended(saga, task))
         return saga
 
-    def _ended(self, id: str, task: "asyncio.Task[None]") -> None:
-        if self._tasks.get(id) is task:
-            del self._tasks[id]
-            self._driving.pop(id, None)
+    def _goes_no_further(self, saga: Saga) -> None:
+        """Before anybody who waited hears of it: what he asks for then begins anew."""
+        id = saga.order.id
+        if self._driving.get(id) is saga:
+            del self._driving[id]
             self._resumed.discard(id)
+
+    def _ended(self, saga: Saga, task: "asyncio.Task[None]") -> None:
+        self._goes_no_further(saga)  # if it never began
+        if self._tasks.get(saga.order.id) is task:
+            del self._tasks[saga.order.id]
 
     async def _run(self, saga: Saga, take: bool, afresh: bool) -> None:
         id = saga.order.id
@@ -320,14 +335,14 @@ class Till:
             raise
         except BaseException as trouble:
             # Whoever waits hears of it; it is tried again when it is due.
-            if not saga.told.done():
-                saga.told.set_exception(trouble)
-                saga.told.exception()  # perhaps nobody waits
+            saga.told.fail(trouble)
             if not isinstance(trouble, Exception):
                 raise
             if isinstance(trouble, StoreError | Overloaded):
                 self._strand(id)
             log.warning("order %s could not be gone on with: %s", id, trouble)
+        finally:
+            self._goes_no_further(saga)
 
     def _strand(self, id: str) -> None:
         if len(self._stranded) < STRANDED_MAX:
@@ -347,7 +362,7 @@ class Till:
     async def _overtaken(self, saga: Saga) -> None:
         """Others have gone on. If they have ended it, what was set aside at our word is freed."""
         order = saga.order = await self._shop.order(saga.order.id) or saga.order
-        saga.tell(order)
+        saga.told.say(order)
         if next_step(order) is not None and order.checkout.driver == self._driver:
             self._strand(order.id)  # by a command of our own that was thought lost
         if next_step(order) is None and order.state in STRAYS:
@@ -355,7 +370,7 @@ class Till:
 
     async def _left(self, saga: Saga) -> None:
         """This process stops: nobody shall have to wait for the end of the lease."""
-        saga.tell(saga.order)
+        saga.told.say(saga.order)
         try:
             await saga.hand_over()
         except (HoldfastError, Overtaken) as trouble:
@@ -364,22 +379,17 @@ class Till:
     async def _waited(self, saga: Saga) -> Order:
         """The order when there is something to say, or as it stands when the caller has waited
         enough. That he waits no longer changes nothing for the order."""
-        if not saga.told.done():
-            loop = saga.told.get_loop()
-            enough = loop.call_later(self._wait_seconds, lambda: saga.tell(saga.order))
-            try:
-                return await asyncio.shield(saga.told)
-            finally:
-                enough.cancel()
-        return saga.told.result()
+        enough = self._waits.begin(lambda: saga.told.say(saga.order))
+        try:
+            return await saga.told.wait()
+        finally:
+            enough.cancel()
 
     def seen(self, order: Order) -> Order:
         """The order, with what is about to be written down."""
         running = self._driving.get(order.id)
-        if running is None or not running.told.done() or running.told.exception():
-            return order
-        told = running.told.result()
-        return told if told.version == order.version else order
+        told = None if running is None else running.told.order
+        return order if told is None or told.version != order.version else told
 
     async def _keep_resuming(self) -> None:
         try:

@@ -5,7 +5,7 @@ a store that blocks, a store that awaits and a store of dicts all run the same c
 in which rows are locked is written down here and nowhere else:
 
     buyers, seats, pools, holds, orders: each by full key in byte order;
-    then the seats chosen as best available; then the ids of commands; then the clock.
+    then the seats chosen as best available; then keys and ids of commands; then the clock.
 
 The clock comes after the last wait, so that no decision is made with a time that passed while
 waiting. What a hold or an order has never changes, so it may be read before anything is locked.
@@ -35,11 +35,12 @@ from holdfast.domain.commands import (
     Withdraw,
 )
 from holdfast.domain.decide import decide
+from holdfast.domain.limits import RECORDS_KEPT_MS
 from holdfast.domain.model import FOREVER_MS, Apart, Best, Claim, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer, Holder, Outcome, Reason, Refused
 from holdfast.domain.picking import Unloaded
 from holdfast.domain.seating import House
-from holdfast.domain.shelf import Decision, Record, Shelf, free_from
+from holdfast.domain.shelf import Decision, KeyUse, Record, Shelf, free_from
 
 
 class What(StrEnum):
@@ -58,6 +59,7 @@ class What(StrEnum):
     CHOSEN = "chosen"  # ids -> seats, locked; those that others have locked are left out
     PROBE = "probe"  # ids -> those that nobody has locked; none is locked afterwards
     RECORDS = "records"  # ids of commands -> records
+    KEY_USES = "key_uses"  # keys -> what they were used for, in any event
     PAYMENTS = "payments"  # payments -> (payment, order) pairs
     NOW = "now"  # nothing -> [milliseconds]
     CLAIMS = "claims"  # (pool, hold) pairs -> claims
@@ -88,6 +90,8 @@ def run(shelf: Shelf, commands: Sequence[Command]) -> Batch:
     answers = []
     for command in commands:
         answer = _replay(shelf, command, now) if shelf.records else None
+        if answer is None and shelf.key_uses.now:
+            answer = _misused(shelf, command, now)
         if answer is None:
             try:
                 decision = decide(shelf, command, now)
@@ -106,6 +110,20 @@ def _replay(shelf: Shelf, command: Command, now: Millis) -> Answer | None:
     if record.digest != command.digest:
         return Answer(Refused(Reason.IDEMPOTENCY_MISMATCH, command.id))
     return Answer(record.outcome, replayed=True, now_ms=now, decided_ms=record.at_ms)
+
+
+def _misused(shelf: Shelf, command: Command, now: Millis) -> Answer | None:
+    """A refusal, if the command's key was used for something else."""
+    if not isinstance(command, OpenOrder) or not command.keyed:
+        return None
+    use = shelf.key_uses.get(command.id)
+    if use is None or use.digest == command.digest or not _counts(use, now):
+        return None
+    return Answer(Refused(Reason.IDEMPOTENCY_MISMATCH, command.id))
+
+
+def _counts(use: KeyUse, now: Millis) -> bool:
+    return use.at_ms >= now - RECORDS_KEPT_MS
 
 
 def _load_and_decide(
@@ -133,6 +151,8 @@ def _taken(shelf: Shelf, command: Command, decision: Decision, now: Millis) -> A
         if command.digest or not isinstance(command, MAKERS):
             outcome = decision.recorded or decision.outcome
             shelf.record(Record(command.id, command.digest, outcome, now))
+        if isinstance(command, OpenOrder) and command.keyed:
+            _use_key(shelf, command, now)
     outcome = decision.outcome
     if not isinstance(outcome, Refused):
         return Answer(outcome, now_ms=now, decided_ms=now)
@@ -144,6 +164,12 @@ def _taken(shelf: Shelf, command: Command, decision: Decision, now: Millis) -> A
         sold_out=_sold_out(shelf, outcome),
         as_of=shelf.as_of,
     )
+
+
+def _use_key(shelf: Shelf, command: OpenOrder, now: Millis) -> None:
+    use = shelf.key_uses.get(command.id)
+    if use is None or not _counts(use, now):
+        shelf.key_uses.put(KeyUse(command.id, command.digest, now))
 
 
 def _holders(shelf: Shelf, outcome: Refused) -> tuple[Holder, ...]:
@@ -268,6 +294,7 @@ class Needs:
 
     def __init__(self, commands: Sequence[Command]) -> None:
         self.ids = [c.id for c in commands if c.digest or not isinstance(c, MAKERS)]
+        self.keys: set[str] = set()
         self.seats: set[str] = set()
         self.holds: set[str] = set()
         self.new_holds: set[str] = set()
@@ -295,6 +322,8 @@ class Needs:
             case OpenOrder():
                 self.holds.add(command.hold)
                 self.new_orders.add(command.order)
+                if command.keyed:
+                    self.keys.add(command.id)
             case SettleOrder():
                 self._add_settling(command)
             case StepOrder():
@@ -378,6 +407,8 @@ def _load(shelf: Shelf, commands: Sequence[Command]) -> Loading:
     if needs.best:
         shelf.house = next(iter((yield Fetch(What.HOUSE))), None)
         _tell_house(shelf)
+    if needs.keys:
+        shelf.key_uses.load((yield Fetch(What.KEY_USES, sorted(needs.keys))))
     if needs.ids:
         records = yield Fetch(What.RECORDS, sorted(needs.ids))
         shelf.records = {record.id: record for record in records}

@@ -39,5 +39,8 @@ LOG_PAGE_MAX = 10_000
 EARLIER_PRICES_MAX = 100
 """Changes of prices that are remembered, for refunds."""
 
+RECORDS_KEPT_MS = 24 * 3600 * 1000
+"""How long a command, or a key, is known when it comes again."""
+
 FAULTS_SHOWN_MAX = 100
 """A file with a million faults is answered with the first hundred."""

@@ -13,6 +13,7 @@ from holdfast.domain.holding import claims_of, fenced, rewritten
 from holdfast.domain.model import (
     Ask,
     Best,
+    Checkout,
     Event,
     Hold,
     HoldState,
@@ -55,24 +56,21 @@ def open_order(shelf: Shelf, event: Event, command: OpenOrder, now: Millis) -> D
     hold = fenced(shelf, command, now)
     if isinstance(hold, Refused):
         return Decision(hold)
-    order = order_of(hold, command.order, now)
-    if not order.amount:
+    if not hold.amount:
         # Nothing to pay: it is sold here and now.
-        return sold_in_time(shelf, event, hold, order)
+        return sold_in_time(shelf, event, hold, order_of(hold, command.order, now))
     if not command.method:
         return Decision(Refused(Reason.PAYMENT_REQUIRED, hold.id))
-    order = replace(
-        order,
-        state=OrderState.PENDING,
-        due_ms=now + command.lease_ms,
-        checkout=replace(
-            order.checkout,
-            method=command.method,
-            other_seats=command.other_seats,
-            driver=command.driver,
-            last=command.id,
-        ),
+    # From here the order must be opened.
+    checkout = Checkout(
+        method=command.method,
+        other_seats=command.other_seats,
+        driver=command.driver,
+        last=command.id,
+        priced_ms=hold.placed_ms,
     )
+    state, due_ms = OrderState.PENDING, now + command.lease_ms
+    order = order_of(hold, command.order, now, state=state, due_ms=due_ms, checkout=checkout)
     rows: list[Row] = [order]
     announced: list[Fact] = []
     if hold.state is not HoldState.PAYING:

@@ -37,13 +37,22 @@ def confirm(shelf: Shelf, event: Event, command: ConfirmHold, now: Millis) -> De
     return sold_in_time(shelf, event, hold, order)
 
 
-def order_of(hold: Hold, id: str, now: Millis, payment: str | None = None) -> Order:
+def order_of(
+    hold: Hold,
+    id: str,
+    now: Millis,
+    payment: str | None = None,
+    *,
+    state: OrderState = OrderState.CONFIRMED,
+    due_ms: Millis | None = None,
+    checkout: Checkout | None = None,
+) -> Order:
     """Of all that the hold holds, for what it cost then."""
     return Order(
         id=id,
         event=hold.event,
         buyer=hold.buyer,
-        state=OrderState.CONFIRMED,
+        state=state,
         seats=hold.seats,
         pools=hold.pools,
         amount=hold.amount,
@@ -51,7 +60,8 @@ def order_of(hold: Hold, id: str, now: Millis, payment: str | None = None) -> Or
         created_ms=now,
         hold=hold.id,
         payment=payment,
-        checkout=Checkout(priced_ms=hold.placed_ms),
+        due_ms=due_ms,
+        checkout=Checkout(priced_ms=hold.placed_ms) if checkout is None else checkout,
     )
 
 

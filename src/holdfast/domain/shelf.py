@@ -60,6 +60,14 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """When it was decided."""
 
 
+class KeyUse(msgspec.Struct, frozen=True, gc=False):
+    """What a caller's key was used for, whichever event that was about."""
+
+    id: str
+    digest: str
+    at_ms: Millis
+
+
 class Totals(msgspec.Struct, frozen=True, gc=False):
     """What an event has and has earned, before the batch."""
 
@@ -84,9 +92,10 @@ class Rows(Generic[R]):
         return self.now.get(id)
 
     def put(self, row: R) -> None:
-        if row.id not in self.was:
-            self.was[row.id] = self.now.get(row.id)
-        self.now[row.id] = row
+        id = row.id
+        if id not in self.was:
+            self.was[id] = self.now.get(id)
+        self.now[id] = row
 
     def changes(self) -> Iterator[tuple[R | None, R]]:
         """What was (None: new) and what is, in order of keys: everyone writes in that order."""
@@ -139,6 +148,7 @@ class Shelf:
         self.payments: dict[str, str] = {}
         self.records: dict[str, Record] = {}
         self.recorded: list[Record] = []
+        self.key_uses: Rows[KeyUse] = Rows()
         self.facts: list[Fact] = []
         self.totals = totals or Totals()
         self.capacity = 0
@@ -210,18 +220,18 @@ class Shelf:
 
     def put_hold(self, hold: Hold) -> None:
         self.holds.put(hold)
-        if tally := self.tallies.get(hold.buyer):
+        if self.tallies and (tally := self.tallies.get(hold.buyer)):
             if hold.open:
                 tally.holds[hold.id] = (hold.until_ms, hold.units)
             else:
                 tally.holds.pop(hold.id, None)
 
     def put_order(self, order: Order) -> None:
-        was = self.orders.get(order.id)
+        was = self.orders.get(order.id) if self.tallies else None
         self.orders.put(order)
         if order.payment is not None:
             self.payments[order.payment] = order.id
-        if tally := self.tallies.get(order.buyer):
+        if self.tallies and (tally := self.tallies.get(order.buyer)):
             had = was.units if was is not None and was.sold else 0
             tally.sold += (order.units if order.sold else 0) - had
 

@@ -43,8 +43,12 @@ def split(units: Mapping[str, int], prices: Mapping[str, int], amount: int) -> S
 
 def shares_of(shelf: Shelf, event: Event, order: Order) -> Shares:
     """Of all that the order has, as it was sold."""
+    if order.checkout.tiers:
+        return order.checkout.tiers
     units = units_of(shelf, order)
-    return order.checkout.tiers or split(units, _prices(event, order), order.amount)
+    if len(units) == 1:  # as nearly always: it has all that was paid, whatever the prices are
+        return {tier: TierShare(number, order.amount) for tier, number in units.items()}
+    return split(units, _prices(event, order), order.amount)
 
 
 def noted(order: Order, shares: Shares) -> Order:

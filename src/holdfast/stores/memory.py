@@ -13,10 +13,11 @@ from holdfast.domain import audit
 from holdfast.domain.batch import Fetch, What, run
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
+from holdfast.domain.limits import RECORDS_KEPT_MS
 from holdfast.domain.model import Claim, Event, Hold, Millis, Order, Pool, Seat, SeatPlan
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.seating import House
-from holdfast.domain.shelf import Record, Shelf, Tally, Totals, free_from
+from holdfast.domain.shelf import KeyUse, Record, Shelf, Tally, Totals, free_from
 from holdfast.domain.views import (
     CURSOR_FOLLOWER_BYTES_MAX,
     DOCUMENT_BODY_BYTES_MAX,
@@ -37,7 +38,6 @@ from holdfast.ports import Committed, nothing
 from holdfast.stores import Clock, drive, host_clock
 from holdfast.stores.rows import first_moves
 
-RECORDS_KEPT_MS = 24 * 3600 * 1000
 KEY_BYTES_MAX = 256
 DIGEST_BYTES_MAX = 64
 
@@ -106,8 +106,8 @@ class Rows:
                 return self._house()
             case What.PROBE:
                 return keys
-            case What.BUYERS:
-                return []
+            case What.BUYERS | What.KEY_USES:
+                return []  # nothing to be locked; keys are not an event's
 
     def _lapsed(self, short: dict[str, int], now: Millis) -> list[Claim]:
         lapsed = [c for c in self.claims.values() if c.pool in short and c.until_ms <= now]
@@ -234,15 +234,31 @@ class MemoryStore:
         shelf = Shelf(commands[0].event, rows.event, rows.house, rows.totals)
         shelf.as_of = rows.seq
         try:
-            answers = drive(run(shelf, commands), lambda want: rows.fetch(want, now))
+            answers = drive(run(shelf, commands), lambda want: self._fetch(rows, want, now))
         except BaseException:
             rows.house = None
             raise
         if shelf.changed:
             rows.write(shelf, now)
+            self._use_keys(shelf.key_uses.changes(), now)
             self._events[shelf.event_id] = rows
             self._moved.set()
         return answers
+
+    def _fetch(self, rows: Rows, want: Fetch, now: Millis) -> Sequence[Any]:
+        if want.what is What.KEY_USES:  # of all events together
+            return [KeyUse(key, *self._keys[key]) for key in want.keys if key in self._keys]
+        return rows.fetch(want, now)
+
+    def _use_keys(self, changes: Iterable[tuple[KeyUse | None, KeyUse]], now: Millis) -> None:
+        for _, use in changes:
+            self._keys.pop(use.id, None)  # the latest stands last
+            self._keys[use.id] = (use.digest, use.at_ms)
+        self._forget_keys(now)
+
+    def _forget_keys(self, now: Millis) -> None:
+        while self._keys and next(iter(self._keys.values()))[1] < now - RECORDS_KEPT_MS:
+            del self._keys[next(iter(self._keys))]
 
     async def summaries(self, event: str | None = None) -> list[Summary]:
         now = self._clock()
@@ -432,8 +448,7 @@ class MemoryStore:
         for key, digest in claims:
             _check_sizes("key", key, (key, KEY_BYTES_MAX), (digest, DIGEST_BYTES_MAX))
         now = self._clock()
-        while self._keys and next(iter(self._keys.values()))[1] < now - RECORDS_KEPT_MS:
-            del self._keys[next(iter(self._keys))]
+        self._forget_keys(now)
         return [self._keys.setdefault(key, (digest, now))[0] for key, digest in claims]
 
     async def free_keys(self, claims: Sequence[tuple[str, str]]) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.domain.audit import Corrections
 from holdfast.domain.facts import Entry
+from holdfast.domain.limits import RECORDS_KEPT_MS
 from holdfast.domain.model import (
     NO_CHECKOUT,
     Checkout,
@@ -27,7 +28,7 @@ from holdfast.domain.model import (
     SeatState,
 )
 from holdfast.domain.outcomes import Outcome
-from holdfast.domain.shelf import Record, Shelf
+from holdfast.domain.shelf import KeyUse, Record, Shelf
 from holdfast.domain.views import (
     Census,
     Cursor,
@@ -41,7 +42,6 @@ from holdfast.domain.views import (
 
 BETWEEN = "\x1f"
 """Between ids that SQL has put together: a control character, which is in no id."""
-RECORDS_KEPT_MS = 24 * 3600 * 1000
 
 # A row is a tuple of what the columns hold; the query says which.
 Row = tuple[Any, ...]
@@ -106,6 +106,10 @@ def to_plan(row: Row) -> SeatPlan:
 def to_record(row: Row) -> Record:
     id, digest, outcome, at_ms = row
     return Record(id, digest, _read_outcome(outcome), at_ms)
+
+
+def to_key_use(row: Row) -> KeyUse:
+    return KeyUse(*row)
 
 
 def to_plan_traits(row: Row) -> tuple[str, tuple[str, str | None]]:
@@ -215,6 +219,8 @@ def changes(shelf: Shelf, now: Millis, last_position: int) -> Iterator[Write]:
         )
         # Twice as many as were added, so that old records never pile up and nobody has to sweep.
         yield Write("forget_records", [(event, now - RECORDS_KEPT_MS, 2 * len(records))])
+    if shelf.key_uses.was:
+        yield from _key_changes(shelf, now)
 
 
 def advance(shelf: Shelf) -> Row:
@@ -375,3 +381,16 @@ def _order_changes(shelf: Shelf) -> Iterator[Write]:
     yield Write("insert_order", new)
     yield Write("update_order", moved, True)
     yield Write("update_order_units", smaller, True)
+
+
+def _key_changes(shelf: Shelf, now: Millis) -> Iterator[Write]:
+    new, anew = [], []
+    for was, use in shelf.key_uses.changes():
+        if was is None:
+            new.append((use.id, use.digest, use.at_ms))
+        else:
+            anew.append((use.digest, use.at_ms, use.id, was.digest, was.at_ms))
+    yield Write("insert_key", new)
+    yield Write("update_key", anew, True)
+    # As for records.
+    yield Write("forget_keys", [(now - RECORDS_KEPT_MS, 2 * (len(new) + len(anew)))])

@@ -316,6 +316,14 @@ DELETE c FROM JSON_TABLE(%s, '$[*]' COLUMNS (
     id VARCHAR(129) CHARACTER SET utf8mb4 PATH '$'
 )) AS n STRAIGHT_JOIN holdfast_commands c FORCE INDEX (PRIMARY) ON c.event = %s AND c.id = n.id;
 
+-- name: insert_key
+INSERT INTO holdfast_order_keys (id, digest, at_ms) VALUES {rows};
+
+-- name: update_key
+-- A key whose day is over is used anew. The guard is its last use.
+UPDATE holdfast_order_keys FORCE INDEX (PRIMARY) SET digest = %s, at_ms = %s
+WHERE id = %s AND digest = %s AND at_ms = %s;
+
 -- name: insert_counters
 INSERT INTO holdfast_counters (event, version, seq, capacity, sold, revenue)
 VALUES (%s, %s, 0, 0, 0, 0);
@@ -525,6 +533,11 @@ ON DUPLICATE KEY UPDATE
 -- name: keys
 SELECT k.id, k.digest FROM JSON_TABLE(%s, '$[*]' COLUMNS (
     id TEXT CHARACTER SET utf8mb4 PATH '$[0]'
+)) AS n STRAIGHT_JOIN holdfast_order_keys k FORCE INDEX (PRIMARY) ON k.id = n.id;
+
+-- name: key_uses
+SELECT k.id, k.digest, k.at_ms FROM JSON_TABLE(%s, '$[*]' COLUMNS (
+    id TEXT CHARACTER SET utf8mb4 PATH '$'
 )) AS n STRAIGHT_JOIN holdfast_order_keys k FORCE INDEX (PRIMARY) ON k.id = n.id;
 
 -- name: old_keys

@@ -14,6 +14,7 @@ from holdfast.stores.rows import (
     to_claim,
     to_hold,
     to_json,
+    to_key_use,
     to_order,
     to_pair,
     to_pool,
@@ -85,6 +86,9 @@ class Reader:
             case What.PAYMENTS:
                 rows = await self._db.rows(SQL["payments"], (to_json(keys), self._event))
                 return [to_pair(row) for row in rows]
+            case What.KEY_USES:
+                rows = await self._db.rows(SQL["key_uses"], (to_json(keys),))
+                return [to_key_use(row) for row in rows]
             case What.LAPSED:
                 return await self._lapsed(keys, want.now)
             case What.DUE:

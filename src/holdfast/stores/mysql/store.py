@@ -11,6 +11,7 @@ from holdfast.domain import audit
 from holdfast.domain.batch import Fetch, What, run
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
+from holdfast.domain.limits import RECORDS_KEPT_MS
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.seating import House
@@ -38,7 +39,6 @@ from holdfast.stores.mysql.writing import Writer
 from holdfast.stores.rows import (
     BETWEEN,
     CENSUS,
-    RECORDS_KEPT_MS,
     Row,
     first_claims,
     first_moves,

@@ -58,6 +58,9 @@ class Writer:
         """Runs a query in its own form: rows of values, rows of JSON, or a row at a time."""
         if query == "forget_records":
             return await self._forget(bindings[0])
+        if query == "forget_keys":
+            gone = await self._db.rows(SQL["old_keys"], bindings[0])
+            return await self._db.execute(SQL["free_keys"], (to_json(gone),)) if gone else 0
         sql = SQL[query]
         matched = 0
         if "{rows}" in sql:

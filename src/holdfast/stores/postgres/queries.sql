@@ -132,6 +132,12 @@ SELECT found.*, NULL::bigint FROM unnest($2::text::text[]) AS asked (id) CROSS J
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
+-- name: key_uses
+-- Of no event: a key is found wherever it was used.
+SELECT found.* FROM unnest($1::text::text[]) AS asked (id) CROSS JOIN LATERAL (
+    SELECT id, digest, at_ms FROM holdfast.order_keys WHERE order_keys.id = asked.id LIMIT 1
+) found;
+
 -- name: payments
 SELECT payment, id FROM holdfast.orders
 WHERE event = $1 AND payment = ANY ($2::text::text[]) AND payment IS NOT NULL;
@@ -323,6 +329,25 @@ WHERE c.event = old.event AND c.id = ANY (ARRAY (
     SELECT id FROM holdfast.commands
     WHERE event = old.event AND at_ms < old.before_ms AND at_ms >= 0
     ORDER BY at_ms LIMIT old.most FOR UPDATE SKIP LOCKED));
+
+-- name: insert_key
+INSERT INTO holdfast.order_keys (id, digest, at_ms)
+SELECT * FROM unnest($1::text::text[], $2::text::text[], $3::text::bigint[]);
+
+-- name: update_key
+-- A key whose day is over is used anew. The guard is its last use.
+UPDATE holdfast.order_keys k SET digest = n.digest, at_ms = n.at_ms
+FROM unnest($1::text::text[], $2::text::bigint[], $3::text::text[], $4::text::text[], $5::text::bigint[])
+     AS n (digest, at_ms, id, was_digest, was_at_ms)
+WHERE k.id = n.id AND k.digest = n.was_digest AND k.at_ms = n.was_at_ms;
+
+-- name: forget_keys
+-- As forget_records.
+DELETE FROM holdfast.order_keys k USING unnest($1::text::bigint[], $2::text::bigint[])
+     AS old (before_ms, most)
+WHERE k.id = ANY (ARRAY (
+    SELECT id FROM holdfast.order_keys
+    WHERE at_ms < old.before_ms ORDER BY at_ms LIMIT old.most FOR UPDATE SKIP LOCKED));
 
 -- name: insert_counters
 INSERT INTO holdfast.counters (event, version, seq, capacity, sold, revenue)

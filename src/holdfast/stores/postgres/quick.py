@@ -25,14 +25,14 @@ from holdfast.domain.commands import (
     StepOrder,
 )
 from holdfast.domain.model import Event, Hold, HoldState, Millis, Order, Seat
-from holdfast.domain.shelf import Record, Shelf
+from holdfast.domain.shelf import KeyUse, Record, Shelf
 from holdfast.stores import Clock
 from holdfast.stores.postgres.arrays import literal
 from holdfast.stores.postgres.errors import Connection
 from holdfast.stores.postgres.presumed import Neighbours
 from holdfast.stores.postgres.reading import SQL
 from holdfast.stores.postgres.recent import Written
-from holdfast.stores.rows import to_hold, to_order, to_record, to_seat
+from holdfast.stores.rows import to_hold, to_key_use, to_order, to_record, to_seat
 
 STEPS = (StepOrder, RecordCaptures)
 
@@ -93,6 +93,7 @@ class Look:
         self._opened = {command.hold for command in opening}
         self._followed = self._opened.union(settling)
         self._repeatable = sorted(command.id for command in commands if command.digest)
+        self._keys = {command.id for command in opening if command.keyed}
         self._records: list[Record] = []
         # That ids of our own are free, the inserts find out.
         new_holds = {command.hold for command in holding if not command.digest}
@@ -133,6 +134,7 @@ class Look:
             shelf.seats.was.keys() >= seats
             and shelf.holds.was.keys() >= holds
             and shelf.orders.was.keys() >= orders
+            and (self.looked or shelf.key_uses.was.keys() >= self._keys)
         )
 
     async def fetch(self, want: Fetch) -> Sequence[Any]:
@@ -143,6 +145,9 @@ class Look:
                 return await self._fetch_holds(want.keys)
             case What.ORDERS:
                 return await self._fetch_orders(want.keys)
+            case What.KEY_USES:
+                # That nobody has used them, the inserts find out.
+                return [] if not self.looked else await self._fetch_key_uses(want.keys)
             case What.RECORDS if want.keys == self._repeatable and self.now:
                 return self._records
             case What.NOW if self.now:
@@ -215,6 +220,10 @@ class Look:
         unknown = [id for id in ids if id not in known and id not in self._new_orders]
         found = await self._rows("peek_orders", unknown) if unknown else []
         return [*recalled, *map(to_order, found)]
+
+    async def _fetch_key_uses(self, keys: Sequence[str]) -> list[KeyUse]:
+        rows = await self._db.fetch(SQL["key_uses"], literal(keys))
+        return [to_key_use(row) for row in rows]
 
     async def _rows(self, query: str, *keys: Sequence[str]) -> list[Any]:
         return list(await self._db.fetch(SQL[query], self._event.id, *map(literal, keys)))

@@ -14,6 +14,7 @@ from holdfast.stores.rows import (
     Row,
     to_claim,
     to_hold,
+    to_key_use,
     to_order,
     to_pair,
     to_pool,
@@ -75,6 +76,9 @@ class Reader:
                 return [to_claim(row) for row in rows]
             case What.DUE:
                 return [to_hold(row) for row in await self._rows("due", keys[0], want.now or None)]
+            case What.KEY_USES:
+                rows = await self._db.fetch(SQL["key_uses"], literal(keys))
+                return [to_key_use(row) for row in rows]
             case What.BUYERS:
                 await self._db.execute(SQL["add_buyers"], self._event, literal(keys))
                 return await self._rows("lock_buyers", keys)

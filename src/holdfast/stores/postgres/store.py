@@ -7,6 +7,7 @@ import asyncpg
 
 from holdfast.domain import audit
 from holdfast.domain.facts import Entry
+from holdfast.domain.limits import RECORDS_KEPT_MS
 from holdfast.domain.model import Hold, Millis, Order
 from holdfast.domain.views import Census, Cursor, Document, Move, SeatMap, Statuses, Summary
 from holdfast.errors import StoreBusy, StoreError
@@ -21,7 +22,6 @@ from holdfast.stores.postgres.ways import NARROW, VIEWS, WIDE, view
 from holdfast.stores.postgres.writing import Writer
 from holdfast.stores.rows import (
     CENSUS,
-    RECORDS_KEPT_MS,
     Row,
     first_claims,
     first_moves,

@@ -25,16 +25,16 @@ TOGETHER = frozenset(
     {
         *("update_seat", "insert_sold", "update_pool", "insert_claim", "update_claim"),
         *("delete_claim", "insert_hold", "update_hold", "insert_order", "update_order"),
-        *("update_order_units", "insert_record", "forget_records"),
+        *("update_order_units", "insert_record", "forget_records", "insert_key", "forget_keys"),
     }
 )
 """What may be written in one statement. Its parts do not see what the others write, so none of them
 may build on another: an event that is made and moved on, a seat that is unsold and sold again."""
-UNCOUNTED = "forget_records"
+UNCOUNTED = ("forget_records", "forget_keys")
 HOLDING = ("update_seat", "insert_hold")
 CHECKOUT = (
     *("update_seat", "insert_sold", "insert_hold", "update_hold", "insert_order", "update_order"),
-    *("insert_record", "forget_records"),
+    *("insert_record", "forget_records", "insert_key", "forget_keys"),
 )
 """In the order in which everybody writes. Holds and checkouts come in every mixture; a statement
 for each would be read and planned anew for every connection, so what a batch does not write is
@@ -131,7 +131,7 @@ def _together(
         parts.append(f"{query} AS ({_shifted(SQL[query], used)} RETURNING 1)")
         used += length
     for query in queries:
-        if query != UNCOUNTED:
+        if query not in UNCOUNTED:
             used += 1
             expected.append(f"(SELECT count(*) FROM {query}) = ${used}")
     if flushed:
@@ -198,7 +198,7 @@ class Writer:
         """`kind` is told by `_together`."""
         writes = _padded(writes)
         parts = [_columns(write.query, write.rows) for write in writes]
-        counts = [len(write.rows) for write in writes if write.query != UNCOUNTED]
+        counts = [len(write.rows) for write in writes if write.query not in UNCOUNTED]
         queries = tuple([write.query for write in writes])
         statement = _together(queries, tuple(map(len, parts)), **kind)
         args = chain.from_iterable(parts)

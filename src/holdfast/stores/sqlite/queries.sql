@@ -142,6 +142,13 @@ INSERT INTO commands (event, id, digest, outcome, at_ms) VALUES (?, ?, ?, ?, ?);
 DELETE FROM commands WHERE (event, id) IN (
     SELECT event, id FROM commands WHERE event = ? AND at_ms < ? ORDER BY at_ms LIMIT ?);
 
+-- name: insert_key
+INSERT INTO order_keys (id, digest, at_ms) VALUES (?, ?, ?);
+
+-- name: update_key
+-- A key whose day is over is used anew. The guard is its last use.
+UPDATE order_keys SET digest = ?, at_ms = ? WHERE id = ? AND digest = ? AND at_ms = ?;
+
 -- name: insert_counters
 INSERT INTO counters (event, version, seq, capacity, sold, revenue) VALUES (?, ?, 0, 0, 0, 0);
 
@@ -295,6 +302,9 @@ ON CONFLICT (id) DO UPDATE SET digest = excluded.digest, at_ms = excluded.at_ms 
 
 -- name: key
 SELECT id, digest FROM order_keys WHERE id = ?;
+
+-- name: key_use
+SELECT id, digest, at_ms FROM order_keys WHERE id = ?;
 
 -- name: forget_keys
 DELETE FROM order_keys WHERE id IN (

@@ -15,6 +15,7 @@ from holdfast.stores.rows import (
     read_config,
     to_claim,
     to_hold,
+    to_key_use,
     to_order,
     to_pair,
     to_pool,
@@ -58,6 +59,8 @@ class Reader:
         match want.what:
             case What.NOW:
                 return [self._now]
+            case What.KEY_USES:
+                return self._each("key_use", ((key,) for key in keys), to_key_use)
             case What.CLAIMS:
                 return self._each("claims", ((self._event, *key) for key in keys), to_claim)
             case What.LAPSED:

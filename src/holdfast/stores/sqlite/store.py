@@ -19,6 +19,7 @@ from holdfast.domain import audit
 from holdfast.domain.batch import Fetch, What, run
 from holdfast.domain.commands import Command
 from holdfast.domain.facts import Entry
+from holdfast.domain.limits import RECORDS_KEPT_MS
 from holdfast.domain.model import Event, Hold, Millis, Order
 from holdfast.domain.outcomes import Answer
 from holdfast.domain.shelf import Shelf, Totals
@@ -29,7 +30,6 @@ from holdfast.stores import Clock, drive, host_clock
 from holdfast.stores.houses import Houses, Unbuilt, build
 from holdfast.stores.rows import (
     CENSUS,
-    RECORDS_KEPT_MS,
     Row,
     first_claims,
     first_moves,
