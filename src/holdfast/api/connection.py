@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from holdfast.api.exchange import Exchange, Header
+from holdfast.api.heads import END
 from holdfast.api.pacing import Paced
 from holdfast.api.problems import Problem
 
@@ -46,9 +47,18 @@ NO_HOST = Problem(400, "bad_request", "a request of HTTP/1.1 names one Host")
 
 class Connection(Paced):
     __slots__ = (
-        *("_arriving", "_chunked", "_current", "_deaf", "_dropped", "_head_bytes", "_headers"),
+        *(
+            "_arriving",
+            "_between",
+            "_chunked",
+            "_current",
+            "_deaf",
+            "_dropped",
+            "_head_bytes",
+            "_headers",
+        ),
         *("_held", "_last", "_overhead", "_parser", "_reading", "_server", "_socket", "_target"),
-        *("_unsent", "_untaken", "_upgrading", "_waiting"),
+        *("_unsent", "_untaken", "_upgrading", "_waiting", "_whole"),
         *("closing", "date", "fresh", "host", "peer", "since"),
     )
 
@@ -62,6 +72,10 @@ class Connection(Paced):
         """Of a head that is not complete."""
         self._arriving: Exchange | None = None
         """Whose body is coming."""
+        self._whole: Exchange | None = None
+        """The last of which all has come."""
+        self._between = True
+        """Surely: the parser has had whole requests, one at a time, and nothing of the next."""
         self._chunked = False
         self._overhead = 0
         self._upgrading: Exchange | None = None
@@ -131,6 +145,10 @@ class Connection(Paced):
         if self._deaf:
             self._drop(data)
             return
+        between, self._between = self._between, False
+        if between and self._recall(data):
+            self._between = True
+            return
         if self._arriving is None:
             if not self._head_bytes and self._current is None:
                 self.since = self._loop.time()
@@ -151,6 +169,31 @@ class Connection(Paced):
                     self._make_no_sense(TOO_LARGE)
             elif self._chunked and self._overhead > CHUNKED_BYTES_MAX:
                 self._make_no_sense(NO_HTTP)
+            if between and self._whole is not None:
+                self._between = self._came_at_once(data, self._whole)
+        self._whole = None
+
+    def _recall(self, data: bytes) -> bool:
+        """Whether it is a whole request whose head is known."""
+        end = data.find(END) + len(END)
+        head = self._server.heads.get(data[:end])
+        if head is None or len(data) != end + head.length:
+            return False
+        exchange = Exchange(self, head.method, head.target, list(head.headers), "1.1")
+        if head.length:
+            exchange.add(data[end:])
+        exchange.complete()
+        self._next(exchange)
+        return True
+
+    def _came_at_once(self, data: bytes, exchange: Exchange) -> bool:
+        """Whether the data is that request and nothing else; two, or chunks, would be more."""
+        end = data.find(END) + len(END)
+        length = exchange.unread
+        if len(data) != end + length:
+            return False
+        self._server.heads.came(data[:end], length, exchange)
+        return True
 
     # Called by the parser
 
@@ -202,6 +245,7 @@ class Connection(Paced):
     def on_message_complete(self) -> None:
         exchange, self._arriving = self._arriving, None
         self._chunked = False
+        self._whole = exchange
         if exchange is not None:
             exchange.complete()
 

@@ -74,12 +74,11 @@ class Exchange:
             "_parts",
             "_read",
             "_start",
-            "_unread",
             "_waiting",
             "expects",
         ),
-        *("headers", "keeps", "lost", "method", "refusal", "sent", "target", "task", "version"),
-        "whole",
+        *("headers", "keeps", "lost", "method", "refusal", "sent", "target", "task", "unread"),
+        *("version", "whole"),
     )
 
     def __init__(
@@ -104,7 +103,8 @@ class Exchange:
         """Whether all of the answer was written."""
         self.task: object = None  # so that somebody knows it while it runs
         self._parts: list[bytes] = []
-        self._unread = 0
+        self.unread = 0
+        """Bytes of the body that have come, and that nobody has taken."""
         self._read = False
         """Whether all of the body was handed on."""
         self._held = False
@@ -183,8 +183,8 @@ class Exchange:
         if self.sent:
             return
         self._parts.append(body)
-        self._unread += len(body)
-        if self._unread > BODY_AHEAD_BYTES_MAX and not self._held:
+        self.unread += len(body)
+        if self.unread > BODY_AHEAD_BYTES_MAX and not self._held:
             self._held = True
             self._line.more_body(wanted=False)
         self._wake()
@@ -212,7 +212,7 @@ class Exchange:
             await self._more()
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
-        self._unread = 0
+        self.unread = 0
         if self._held:
             self._held = False
             self._line.more_body(wanted=True)

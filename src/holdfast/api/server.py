@@ -18,6 +18,7 @@ from websockets.frames import Frame, Opcode
 
 from holdfast.api.connection import Connection
 from holdfast.api.exchange import App, Exchange
+from holdfast.api.heads import Heads
 from holdfast.api.websocket import WebSocket
 from holdfast.tasks import end_task
 
@@ -63,6 +64,7 @@ class Server:
         self.stopping = False
         self.connections: set[Open] = set()
         self.date = b""
+        self.heads = Heads()
         self.connections_max = min(CONNECTIONS_MAX, max(1, files_max() - FILES_KEPT))
         """Whoever comes then is told so."""
         self._listener = listener
