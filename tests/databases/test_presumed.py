@@ -329,6 +329,51 @@ async def test_orders_of_the_same_key_elsewhere_are_one(shop, other):
     assert await drift(shop.store) == []
 
 
+async def two_of_one_key(shop, other) -> list[Outcome]:
+    """Orders of one key in two events, of two processes; and of another key, beside the later."""
+    await other.create_event(plan(id="e2", sections=SECTIONS))
+    theirs = await other.place_hold("e2", buyer="ann", seats=["A-1-1"])
+    await other.submit(other.clerk.open_order("e2", theirs.hold.id, "sandbox:ok", key="key:k"))
+    holds = [await held(shop, "ann", seats=[f"A-1-{n}"]) for n in (1, 2)]
+    asked = [
+        shop.submit(shop.clerk.open_order(E1, hold.id, "sandbox:ok", key=key))
+        for hold, key in zip(holds, ("key:k", "key:new"), strict=True)
+    ]
+    return [answer.outcome for answer in await asyncio.gather(*asked)]
+
+
+async def test_a_key_of_an_order_of_another_event_elsewhere_is_refused(shop, other):
+    refused, beside = await two_of_one_key(shop, other)
+    assert said(refused) == "no.idempotency_mismatch"
+    assert isinstance(beside, Opened)
+    assert await drift(shop.store) == []
+
+
+async def test_without_its_guard_a_key_would_be_used_twice(shop, other, monkeypatch):
+    """The control."""
+    lax = SQL["insert_key"].rstrip().rstrip(";")
+    lax += " ON CONFLICT (id) DO UPDATE SET at_ms = excluded.at_ms"
+    monkeypatch.setitem(SQL, "insert_key", lax)
+    writing._together.cache_clear()
+    try:
+        assert all(isinstance(each, Opened) for each in await two_of_one_key(shop, other))
+    finally:
+        writing._together.cache_clear()
+
+
+async def test_keys_of_orders_are_not_looked_up(shop, database):
+    holds = [await held(shop, "ann", seats=[f"A-1-{n}"]) for n in (1, 2)]
+    with database.counted() as sent:
+        asked = [
+            shop.submit(shop.clerk.open_order(E1, hold.id, "sandbox:ok", key=f"key:{hold.id}"))
+            for hold in holds
+        ]
+        answers = await asyncio.gather(*asked)
+    assert all(isinstance(answer.outcome, Opened) for answer in answers)
+    assert not {SQL["look"], SQL["records"], SQL["key_uses"]} & set(sent)
+    assert len(writes(sent)) == 1
+
+
 @pytest.mark.parametrize("at_home", [True, False])
 async def test_a_name_that_a_hold_has_is_not_new_beside_the_sale_of_that_hold(shop, other, at_home):
     at = shop if at_home else other

@@ -1,4 +1,4 @@
-"""The control for figures over HTTP: a Falcon handler that does nothing, on the same server.
+"""The control for figures over HTTP: Falcon handlers that do nothing, on the same server.
 
 python -m holdfast.lab.bench.empty LISTENER
 """

@@ -203,12 +203,14 @@ MEASUREMENTS: dict[str, Measurement] = {
     ),
     "http": Measurement(
         "http",
-        "200 connections, in turns on an empty handler, unique seats and one hot seat; then holds "
-        "while others read a map of 20,000 seats.",
+        "200 connections, in turns on empty Falcon handlers on the same server, unique seats and "
+        "one hot seat; then holds while others read a map of 20,000 seats.",
         {
-            "empty_handler_per_second": rate("a handler that does nothing, on the same server"),
+            "empty_handler_per_second": rate("a handler that takes the same JSON, and no more"),
+            "deaf_handler_per_second": rate("one that does not even take it"),
             "holds_per_second": rate("holds of one seat", postgres=6_000),
             "holds_ratio": times("holds to the empty handler", postgres=0.4),
+            "holds_deaf_ratio": times("holds to the one that takes nothing", postgres=0.4),
             "holds_p99_ms": millis("99 % of holds answered within", postgres=60),
             "refusals_per_second": rate("refusals of a hot seat"),
             "refusals_ratio": times("refusals to the empty handler", postgres=0.6),
@@ -319,14 +321,18 @@ MEASUREMENTS: dict[str, Measurement] = {
     ),
     "granian": Measurement(
         "rivals",
-        "A Falcon handler that does nothing, on Granian and on Holdfast's own HTTP server, and "
-        "holds over HTTP, in turns, 200 connections each.",
+        "Falcon handlers that do nothing, on Granian and on Holdfast's own HTTP server, and holds "
+        "over HTTP, in turns, 200 connections each.",
         {
-            "empty_per_second": rate("the handler on Granian"),
-            "holdfast_empty_per_second": rate("the same handler on Holdfast's server"),
-            "empty_ratio": times("Holdfast's server to Granian"),
+            "empty_per_second": rate("a handler that takes the same JSON, on Granian"),
+            "deaf_per_second": rate("one that does not even take it"),
+            "holdfast_empty_per_second": rate("the first on Holdfast's server"),
+            "holdfast_deaf_per_second": rate("the second"),
+            "empty_ratio": times("Holdfast's server to Granian, the first"),
+            "deaf_ratio": times("Holdfast's server to Granian, the second"),
             "holdfast_holds_per_second": rate("holds of one seat"),
-            "holds_ratio": times("holds to the handler on Granian", postgres=0.4),
+            "holds_ratio": times("holds to the first on Granian", postgres=0.4),
+            "holds_deaf_ratio": times("holds to the second on Granian", postgres=0.4),
         },
     ),
 }

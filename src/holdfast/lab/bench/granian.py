@@ -1,5 +1,5 @@
-"""The handler that does nothing on Granian, the fastest server of ASGI that is well kept, against
-the same on our own, and holds, in turns.
+"""Handlers that do nothing on Granian, the fastest server of ASGI that is well kept, against the
+same on our own, and holds, in turns.
 
 Granian reads and writes on threads of its own, in Rust. It is installed from PyPI into an
 environment that is thrown away, and is given one worker, uvloop, and HTTP/1 alone.
@@ -38,13 +38,17 @@ class Granian:
     def measure(self, http: Http) -> Result:
         """One round."""
         with self._served() as url:
-            rates = http.beside(f"{url}/nothing")
+            rates = http.beside(url)
         return {
             "empty_per_second": rates["beside"],
+            "deaf_per_second": rates["beside_deaf"],
             "holdfast_empty_per_second": rates["empty"],
+            "holdfast_deaf_per_second": rates["deaf"],
             "holdfast_holds_per_second": rates["holds"],
             "empty_ratio": rates["empty"] / rates["beside"],
+            "deaf_ratio": rates["deaf"] / rates["beside_deaf"],
             "holds_ratio": rates["holds"] / rates["beside"],
+            "holds_deaf_ratio": rates["holds"] / rates["beside_deaf"],
             "rival": "granian",
             "version": self.version,
         }

@@ -1,7 +1,7 @@
-"""Holds over HTTP: `holdfast serve` under wrk, against an empty handler on the same server.
+"""Holds over HTTP: `holdfast serve` under wrk, against empty handlers on the same server.
 
 Everything shares the machine: wrk, the server, the database. What counts are ratios, taken in
-turns within one run.
+turns within one run. An empty handler is asked what holds are asked for: the same bytes.
 """
 
 import json
@@ -82,11 +82,8 @@ end
 """
 )
 BEHIND = 600
-EMPTY = """
-wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-wrk.body = '{{"buyer":"b1","seats":["S-1-2"]}}'
-"""
+NOTHING = "/nothing"
+DEAF = "/deaf"
 MAP = """
 wrk.headers["Authorization"] = "Bearer {key}"
 wrk.headers["Accept-Encoding"] = "gzip"
@@ -123,10 +120,13 @@ class Http:
             name: statistics.median(turn[name].rate / turn["empty"].rate for turn in turns)
             for name in ("holds", "refusals")
         }
+        to_deaf = statistics.median(turn["holds"].rate / turn["deaf"].rate for turn in turns)
         return {
             "empty_handler_per_second": round(rate["empty"]),
+            "deaf_handler_per_second": round(rate["deaf"]),
             "holds_per_second": round(rate["holds"]),
             "holds_ratio": round(ratio["holds"], 2),
+            "holds_deaf_ratio": round(to_deaf, 2),
             "holds_p99_ms": round(statistics.median(t["holds"].p99_ms for t in turns), 1),
             "refusals_per_second": round(rate["refusals"]),
             "refusals_ratio": round(ratio["refusals"], 2),
@@ -154,11 +154,13 @@ class Http:
         }
 
     def beside(self, other: str) -> dict[str, float]:
-        """Rates of the handler that does nothing, there and here, and of holds, in one turn."""
+        """Rates of both empty handlers, there and here, and of holds, in one turn."""
         with self._empty() as empty, self._served() as (url, _):
             runs = {
-                "beside": self._run(other, EMPTY, ""),
-                "empty": self._run(empty + "/nothing", EMPTY, ""),
+                "beside": self._run(other, HOLDS, NOTHING),
+                "beside_deaf": self._run(other, HOLDS, DEAF),
+                "empty": self._run(empty, HOLDS, NOTHING),
+                "deaf": self._run(empty, HOLDS, DEAF),
                 "holds": self._run(url, HOLDS, self._on_sale(url)),
             }
             return {name: run.rate for name, run in runs.items()}
@@ -175,7 +177,8 @@ class Http:
     def _turn(self, empty: str, url: str) -> dict[str, Run]:
         path = self._on_sale(url)
         return {
-            "empty": self._run(empty + "/nothing", EMPTY, ""),
+            "empty": self._run(empty, HOLDS, NOTHING),
+            "deaf": self._run(empty, HOLDS, DEAF),
             "holds": self._run(url, HOLDS, path),
             "refusals": self._run(url, REFUSALS, path),
         }

@@ -122,7 +122,7 @@ def summary(notes: Result, medians: dict[str, float]) -> Result:
     figures = (
         *("holds_per_second", "p99_ms", "holdfast_holds_per_second", "holdfast_p99_ms"),
         *("ratio", "best_ratio", "empty_per_second", "holdfast_empty_per_second", "empty_ratio"),
-        "holds_ratio",
+        *("holds_ratio", "holds_deaf_ratio"),
     )
     return {
         "rival": notes["rival"],
