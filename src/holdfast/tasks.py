@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sized
+from itertools import takewhile
 from typing import Any
 
 GATHER_SECONDS_MAX = 0.005
@@ -77,10 +78,11 @@ class Timeouts:
     def _look(self) -> None:
         self._timer = None
         now = time.monotonic()
-        while self.running:
-            first = next(iter(self.running))
-            if first.at > now:
-                self._wait_for(first)
-                return
-            del self.running[first]
-            first.end()
+        over = list(takewhile(lambda each: each.at <= now, self.running))
+        for each in over:
+            del self.running[each]
+        if self.running:
+            self._wait_for(next(iter(self.running)))
+        loop = asyncio.get_running_loop()
+        for each in over:
+            loop.call_soon(each.end)  # by itself: what goes wrong in one is no other's trouble
