@@ -190,7 +190,9 @@ def load_settings(
     """`given` is what the caller said himself; None there means that he said nothing. `options`
     has the words that he knows settings by, for what is wrong with one of these."""
     environ = os.environ if environ is None else environ
-    path, values = _from_file(environ)
+    path, said = _from_file(environ)
+    # A table is about a command, not about a shop.
+    values = {name: value for name, value in said.items() if not isinstance(value, dict)}
     sources = dict.fromkeys(values, str(path))
     for name in Settings.__struct_fields__:
         if text := environ.get(PREFIX + name.upper()):
@@ -238,6 +240,12 @@ def configured(name: str, environ: Mapping[str, str] | None = None) -> bool:
     """Whether somebody chose this setting, instead of its default."""
     environ = os.environ if environ is None else environ
     return bool(environ.get(PREFIX + name.upper())) or name in _from_file(environ)[1]
+
+
+def config_tables(environ: Mapping[str, str]) -> tuple[Path, dict[str, dict[str, Any]]]:
+    """The file, and what it says of commands: each in a table of its own."""
+    path, said = _from_file(environ)
+    return path, {name: table for name, table in said.items() if isinstance(table, dict)}
 
 
 def _from_file(environ: Mapping[str, str]) -> tuple[Path, dict[str, Any]]:

@@ -7,8 +7,10 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 import holdfast
+from holdfast.cli.options import from_file, open_to_environment, said_by
 from holdfast.cli.shared import REFUSED, WRONG_VALUE, Failed, complain, hush_stdout, prepare_streams
 from holdfast.errors import HoldfastError
 
@@ -85,8 +87,10 @@ def run(args: Sequence[str] | None) -> int:
     prepare_streams()
     given = sys.argv[1:] if args is None else list(args)
     try:
-        app = make_app(_needed(given))
-        code = app(given, prog_name="holdfast", standalone_mode=False)
+        program = get_command(make_app(_needed(given)))
+        open_to_environment(program)
+        preset = from_file(program, COMMANDS)
+        code = program(given, prog_name="holdfast", standalone_mode=False, default_map=preset)
         sys.stdout.flush()
     except Failed as failed:
         complain(str(failed))
@@ -127,4 +131,6 @@ def _explained(usage: typer.TyperException) -> str:
     else:
         text = usage.format_message().strip().rstrip(".")
     path = context.command_path if context else "holdfast"
-    return f"{text[:1].lower()}{text[1:]} (see `{path} --help`)"
+    text = f"{text[:1].lower()}{text[1:]} (see `{path} --help`)"
+    source = None if option is None else said_by(context, option)
+    return text if source is None else f"{source}: {text}"

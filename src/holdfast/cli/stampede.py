@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from holdfast.cli.options import typed
 from holdfast.cli.shared import (
     REFUSED,
     Failed,
@@ -84,6 +85,7 @@ ConnectionsOption = Annotated[
 
 
 def stampede(
+    context: typer.Context,
     buyers: BuyersOption = 1000,
     seats: SeatsOption = 1,
     store: TrialStoreOption = None,
@@ -112,8 +114,9 @@ def stampede(
         own = {"--store": store, "--gate": gate, "--policy": policy}
         own["--processes"] = str(processes) if processes > 1 else None
         return _remote(url, _key(key, own), buyers, seats, connections or CONNECTIONS, as_json)
-    if key is not None or connections is not None:
-        raise Failed(f"{'--key' if key is not None else '--connections'} is for --url")
+    for name in ("key", "connections"):
+        if typed(context, name):
+            raise Failed(f"--{name} is for --url")
     settings = _settings(store, gate, policy)
     if join is not None:
         asyncio.run(_join(settings, join, range(first, first + buyers), seats))
