@@ -77,3 +77,30 @@ async def test_what_goes_wrong_in_one_keeps_no_other_from_its_end():
     finally:
         loop.set_exception_handler(None)
     assert [type(what["exception"]) for what in told] == [ZeroDivisionError]
+
+
+async def test_one_whose_time_is_over_and_that_is_cancelled_in_that_turn_is_not_ended():
+    """What it would have ended has gone on to something else."""
+    over: list[str] = []
+    timeouts = Timeouts(0.0)
+    begun = timeouts.begin(lambda: over.append("ended"))
+    timeouts._look()
+    assert not timeouts.running
+    begun.cancel()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert (over, begun.over) == ([], False)
+
+
+def test_it_may_be_used_on_another_loop():
+    timeouts = Timeouts(0.01)
+
+    async def leaves_early() -> None:
+        timeouts.begin(lambda: None)
+        timeouts.close()
+
+    async def stays() -> None:
+        await ended(timeouts.begin(lambda: None))
+
+    asyncio.run(leaves_early())
+    asyncio.run(stays())

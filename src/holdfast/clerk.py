@@ -139,9 +139,11 @@ class Clerk:
         other_seats: bool = False,
         order: str | None = None,
         key: str | None = None,
+        used_for: str = "",
         driver: str = "",
         lease_ms: int = 0,
     ) -> OpenOrder:
+        """`used_for`: the key counts in all events, and that is what it is used for."""
         order_id = public_id(event, order or self.ids.new())
         repeatable = order is not None or key is not None
         asked = ("order", hold, buyer, method, other_seats, order)
@@ -157,7 +159,7 @@ class Clerk:
             driver=driver,
             lease_ms=lease_ms,
             digest=digest(*asked) if repeatable else "",
-            keyed=key is not None,
+            used_for=used_for if key is not None else "",
         )
 
     def sell(

@@ -40,17 +40,20 @@ class Timeout:
 
     def __init__(self, timeouts: "Timeouts", at: float, enough: Callable[[], object]) -> None:
         self._timeouts = timeouts
-        self._enough = enough
+        self._enough: Callable[[], object] | None = enough
         self.at = at
         self.over = False
         """Whether it was ended."""
 
     def cancel(self) -> None:
+        """From now on it is not ended, though its time may be over."""
+        self._enough = None
         self._timeouts.running.pop(self, None)
 
     def end(self) -> None:
-        self.over = True
-        self._enough()
+        if self._enough is not None:
+            self.over = True
+            self._enough()
 
 
 class Timeouts:
@@ -70,6 +73,13 @@ class Timeouts:
         if self._timer is None:
             self._wait_for(begun)
         return begun
+
+    def close(self) -> None:
+        """Nobody waits any more. It may be used again, on another loop too."""
+        self.running.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _wait_for(self, first: Timeout) -> None:
         left = max(0.0, first.at - time.monotonic())

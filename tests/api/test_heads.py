@@ -169,6 +169,27 @@ async def test_what_an_application_does_to_headers_stays_its_own(fed, monkeypatc
         assert head.headers == ((b"host", b"h"),)
 
 
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\n", b"\n\r\n", b"\r\r"])
+async def test_a_head_ends_in_one_way_alone(end):
+    """Else what looks like one head could be two."""
+    async with served() as (_, port), client(port) as one:
+        await one.send(b"GET /headers HTTP/1.1\r\nHost: h" + end + get("/headers"))
+        assert b"400 Bad Request" in await asyncio.wait_for(one.reader.read(), 10)
+
+
+async def test_nothing_is_heard_after_a_request_that_is_the_last(fed):
+    known = post("/echo", b"one")
+    async with served() as (_, port):
+        async with client(port) as first:
+            for _ in range(3):
+                await first.ask(known)
+        async with client(port) as one:
+            await one.send(post("/slow", b"", "Connection: close"))
+            await one.send(known)
+            told = await asyncio.wait_for(one.reader.read(), 10)
+    assert told.count(b"HTTP/1.1 ") == 1
+
+
 async def test_they_do_not_pile_up(monkeypatch):
     monkeypatch.setattr(heads, "HEADS_MAX", 3)
     async with served() as (server, port), client(port) as one:

@@ -176,6 +176,22 @@ def test_another_order_under_the_same_key_is_refused_and_sells_nothing(served, e
     assert_mismatch(post(served, "/v1/orders", paid(two), key))
 
 
+def test_an_order_in_another_event_under_the_same_key_is_refused_and_sells_nothing(served, event):
+    elsewhere = new_event()
+    post(served, "/v1/events", elsewhere, None)
+    mine, other = floor(served, event)["id"], floor(served, elsewhere["id"])["id"]
+    key = new_key()
+    assert post(served, "/v1/orders", paid(mine), key).status_code == 201
+    assert_mismatch(post(served, "/v1/orders", paid(other), key))
+    assert served.call("GET", f"/v1/events/{elsewhere['id']}").json()["sold"] == 0
+    # What was refused for another reason has used no key.
+    gone = floor(served, event)["id"]
+    served.call("DELETE", f"/v1/holds/{gone}")
+    key = new_key()
+    assert post(served, "/v1/orders", paid(gone), key).status_code == 409
+    assert post(served, "/v1/orders", paid(other), key).status_code == 201
+
+
 def test_another_event_under_the_same_key_is_refused_and_not_made(served):
     key, body = new_key(), new_event()
     first = post(served, "/v1/events", body, key)

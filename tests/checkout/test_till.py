@@ -15,7 +15,7 @@ from holdfast.checkout.recording import Recorder
 from holdfast.checkout.saga import Overtaken, Saga, Step
 from holdfast.checkout.till import InProgress, Till
 from holdfast.domain.model import OrderState
-from holdfast.domain.outcomes import Reason
+from holdfast.domain.outcomes import Placed, Reason
 from holdfast.domain.payments import PaymentState
 from holdfast.errors import (
     SettingsError,
@@ -25,7 +25,7 @@ from holdfast.settings import Settings
 from holdfast.tasks import Timeouts
 from holdfast.wiring import make_provider
 from tests.checkout.desk import LEASE_MS, PATIENCE, Crash, Desk, a_hold, down, refused
-from tests.contract.helpers import E1, HARD_MS, held, on_sale
+from tests.contract.helpers import E1, HARD_MS, description, held, on_sale
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
@@ -232,6 +232,46 @@ async def test_who_stops_hands_over_at_once(quick_desk):
     (order,) = await desk.orders()
     assert order.state is OrderState.CAPTURED
     assert desk.bank.tally.authorizations == 1
+
+
+async def test_who_stops_before_the_first_step_keeps_nobody_waiting(quick_desk):
+    desk = quick_desk
+    hold = await a_hold(desk)
+    till = desk.process()
+    drive = till._drive
+    stopping: list[asyncio.Task[None]] = []
+
+    def driven(saga: Saga, **how: bool) -> Saga:
+        """The process stops in the turn in which the order was opened."""
+        stopping.append(asyncio.create_task(till.__aexit__(None, None, None)))
+        drive(saga, **how)
+        till._tasks[saga.order.id].cancel()
+        return saga
+
+    till._drive = driven
+    async with asyncio.timeout(10):
+        bought = await till.buy(hold, "sandbox:ok", key="key:k")
+        await asyncio.gather(*stopping)
+    assert bought.order is not None
+    assert bought.order.state is OrderState.PENDING
+    assert not till._tasks
+    assert not till._driving
+
+
+async def test_a_key_belongs_to_its_event_unless_it_is_said_what_it_is_used_for(desk):
+    first = await a_hold(desk)
+    await desk.shop.create_event(description(id="e2"))
+    holds = []
+    for seat in ("A-1-1", "A-1-2"):
+        placed = await desk.shop.place_hold("e2", buyer="ann", seats=[seat])
+        assert isinstance(placed, Placed)
+        holds.append(placed.hold.id)
+    for hold in (first, holds[0]):
+        bought = await desk.till.buy(hold, "sandbox:ok", key="cart-17")
+        assert bought.order is not None
+    for hold, reason in ((holds[1], None), (first, Reason.IDEMPOTENCY_MISMATCH)):
+        bought = await desk.till.buy(hold, "sandbox:ok", key="cart-18", used_for=f"buy {hold}")
+        assert (bought.refused and bought.refused.reason) == reason
 
 
 async def test_a_provider_that_stays_away_is_a_matter_for_a_person_who_can_try_again(quick_desk):

@@ -35,7 +35,9 @@ async def hold(shop, event: str, seat: str = "A-1-1") -> str:
 
 
 def asks(shop, hold: str, key: str | None, method: str = "sandbox:ok"):
-    return shop.clerk.open_order(hold.partition(".")[0], hold, method, key=key, lease_ms=60_000)
+    used_for = f"{hold} {method}"
+    event = hold.partition(".")[0]
+    return shop.clerk.open_order(event, hold, method, key=key, used_for=used_for, lease_ms=60_000)
 
 
 async def opened(shop, hold: str, key: str | None, method: str = "sandbox:ok"):

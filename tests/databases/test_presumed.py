@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Confirmed, Holdfast, Placed, Reason, Refused
-from holdfast.domain.commands import SettleOrder
+from holdfast.domain.commands import OpenOrder, SettleOrder
 from holdfast.domain.model import Seat
 from holdfast.domain.outcomes import Opened, OpenedBefore, Outcome
 from holdfast.stores.postgres import presumed, writing
@@ -329,14 +329,19 @@ async def test_orders_of_the_same_key_elsewhere_are_one(shop, other):
     assert await drift(shop.store) == []
 
 
+def opening(at: Holdfast, hold: str, key: str) -> OpenOrder:
+    event = hold.partition(".")[0]
+    return at.clerk.open_order(event, hold, "sandbox:ok", key=key, used_for=hold)
+
+
 async def two_of_one_key(shop, other) -> list[Outcome]:
     """Orders of one key in two events, of two processes; and of another key, beside the later."""
     await other.create_event(plan(id="e2", sections=SECTIONS))
     theirs = await other.place_hold("e2", buyer="ann", seats=["A-1-1"])
-    await other.submit(other.clerk.open_order("e2", theirs.hold.id, "sandbox:ok", key="key:k"))
+    await other.submit(opening(other, theirs.hold.id, "key:k"))
     holds = [await held(shop, "ann", seats=[f"A-1-{n}"]) for n in (1, 2)]
     asked = [
-        shop.submit(shop.clerk.open_order(E1, hold.id, "sandbox:ok", key=key))
+        shop.submit(opening(shop, hold.id, key))
         for hold, key in zip(holds, ("key:k", "key:new"), strict=True)
     ]
     return [answer.outcome for answer in await asyncio.gather(*asked)]
@@ -347,6 +352,21 @@ async def test_a_key_of_an_order_of_another_event_elsewhere_is_refused(shop, oth
     assert said(refused) == "no.idempotency_mismatch"
     assert isinstance(beside, Opened)
     assert await drift(shop.store) == []
+
+
+async def test_whoever_insists_on_a_used_key_takes_nobody_elses_batch_down(
+    shop, other, database, at_once
+):
+    await two_of_one_key(shop, other)
+    mine, beside = [await held(shop, "ann", seats=[f"A-1-{n}"]) for n in (5, 6)]
+    with database.counted() as sent:
+        asked = [opening(shop, mine.id, "key:k"), opening(shop, beside.id, "key:other")]
+        answers = await asyncio.gather(*map(shop.submit, asked))
+    refused, opened = [answer.outcome for answer in answers]
+    assert said(refused) == "no.idempotency_mismatch"
+    assert isinstance(opened, Opened)
+    assert len(writes(sent)) == 1, "nothing was written in vain"
+    assert SQL["key_uses"] in sent
 
 
 async def test_without_its_guard_a_key_would_be_used_twice(shop, other, monkeypatch):
@@ -364,10 +384,7 @@ async def test_without_its_guard_a_key_would_be_used_twice(shop, other, monkeypa
 async def test_keys_of_orders_are_not_looked_up(shop, database):
     holds = [await held(shop, "ann", seats=[f"A-1-{n}"]) for n in (1, 2)]
     with database.counted() as sent:
-        asked = [
-            shop.submit(shop.clerk.open_order(E1, hold.id, "sandbox:ok", key=f"key:{hold.id}"))
-            for hold in holds
-        ]
+        asked = [shop.submit(opening(shop, hold.id, f"key:{hold.id}")) for hold in holds]
         answers = await asyncio.gather(*asked)
     assert all(isinstance(answer.outcome, Opened) for answer in answers)
     assert not {SQL["look"], SQL["records"], SQL["key_uses"]} & set(sent)

@@ -187,7 +187,10 @@ class Connection(Paced):
         return True
 
     def _came_at_once(self, data: bytes, exchange: Exchange) -> bool:
-        """Whether the data is that request and nothing else; two, or chunks, would be more."""
+        """Whether the data is that request and nothing else; two, or chunks, would be more. After
+        one that ends the connection, whatever comes is for the parser to refuse."""
+        if not exchange.keeps or exchange.refusal is not None:
+            return False
         end = data.find(END) + len(END)
         length = exchange.unread
         if len(data) != end + length:

@@ -34,9 +34,8 @@ class Heads:
         return self._known.get(head)
 
     def came(self, head: bytes, length: int, exchange: Exchange) -> None:
-        """A request came at once, with that head and so long a body."""
-        plain = exchange.keeps and not exchange.expects and exchange.refusal is None
-        if not plain or exchange.version != "1.1":
+        """A request came at once, with that head and so long a body, and was no strange one."""
+        if exchange.expects or exchange.version != "1.1":
             return
         if len(head) > HEAD_BYTES_MAX or ONCE_ONLY in head:
             return

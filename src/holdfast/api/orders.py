@@ -15,6 +15,7 @@ from holdfast.domain.model import Order, OrderState
 from holdfast.domain.outcomes import Confirmed, Reason, Refused
 from holdfast.domain.payments import PaymentState
 from holdfast.errors import PaymentError
+from holdfast.ids import digest
 
 NEW_ORDER = Body(wire.NewOrder)
 CANCELLATION = Body(wire.Cancellation)
@@ -43,6 +44,7 @@ async def create(service: Service, call: Call) -> Reply:
             buyer=call.caller.buyer,
             other_seats=asked.accept_other_seats,
             key=key,
+            used_for=digest("order", asked.hold, method, asked.accept_other_seats),
         )
     except InProgress:
         detail = "the first of these calls is still running"

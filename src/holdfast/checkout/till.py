@@ -127,6 +127,8 @@ class Till:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._attempts.close()
+        self._waits.close()
         if self.provider is not None:
             await self.provider.close()
 
@@ -146,9 +148,12 @@ class Till:
         buyer: str | None = None,
         other_seats: bool = False,
         key: str | None = None,
+        used_for: str = "",
     ) -> Purchase:
         """Buys what a hold holds. Under a key it may be asked for again: it is one order, and one
-        payment. Raises InProgress while the first is still running."""
+        payment. A key belongs to its event, unless it is said what it is `used_for`: then it is
+        refused for anything else in any event. Raises InProgress while the first is still
+        running."""
         event = event_of(hold)
         if event is None:
             return Purchase(refused=Refused(Reason.UNKNOWN_HOLD, hold))
@@ -159,6 +164,7 @@ class Till:
             buyer=buyer,
             other_seats=other_seats,
             key=key,
+            used_for=used_for,
             driver=self._driver,
             lease_ms=self._patience.lease_ms,
         )
@@ -317,7 +323,8 @@ class Till:
             self._resumed.discard(id)
 
     def _ended(self, saga: Saga, task: "asyncio.Task[None]") -> None:
-        self._goes_no_further(saga)  # if it never began
+        self._goes_no_further(saga)
+        saga.told.say(saga.order)  # both for one that never began: it was cancelled before
         if self._tasks.get(saga.order.id) is task:
             del self._tasks[saga.order.id]
 

@@ -114,10 +114,10 @@ def _replay(shelf: Shelf, command: Command, now: Millis) -> Answer | None:
 
 def _misused(shelf: Shelf, command: Command, now: Millis) -> Answer | None:
     """A refusal, if the command's key was used for something else."""
-    if not isinstance(command, OpenOrder) or not command.keyed:
+    if not isinstance(command, OpenOrder) or not command.used_for:
         return None
     use = shelf.key_uses.get(command.id)
-    if use is None or use.digest == command.digest or not _counts(use, now):
+    if use is None or use.digest == command.used_for or not _counts(use, now):
         return None
     return Answer(Refused(Reason.IDEMPOTENCY_MISMATCH, command.id))
 
@@ -151,7 +151,7 @@ def _taken(shelf: Shelf, command: Command, decision: Decision, now: Millis) -> A
         if command.digest or not isinstance(command, MAKERS):
             outcome = decision.recorded or decision.outcome
             shelf.record(Record(command.id, command.digest, outcome, now))
-        if isinstance(command, OpenOrder) and command.keyed:
+        if isinstance(command, OpenOrder) and command.used_for:
             _use_key(shelf, command, now)
     outcome = decision.outcome
     if not isinstance(outcome, Refused):
@@ -169,7 +169,7 @@ def _taken(shelf: Shelf, command: Command, decision: Decision, now: Millis) -> A
 def _use_key(shelf: Shelf, command: OpenOrder, now: Millis) -> None:
     use = shelf.key_uses.get(command.id)
     if use is None or not _counts(use, now):
-        shelf.key_uses.put(KeyUse(command.id, command.digest, now))
+        shelf.key_uses.put(KeyUse(command.id, command.used_for, now))
 
 
 def _holders(shelf: Shelf, outcome: Refused) -> tuple[Holder, ...]:
@@ -322,7 +322,7 @@ class Needs:
             case OpenOrder():
                 self.holds.add(command.hold)
                 self.new_orders.add(command.order)
-                if command.keyed:
+                if command.used_for:
                     self.keys.add(command.id)
             case SettleOrder():
                 self._add_settling(command)

@@ -97,9 +97,9 @@ class OpenOrder(Command, frozen=True, kw_only=True):
     driver: str = ""
     lease_ms: int = 0
     """How long the driver may be silent before others go on."""
-    keyed: bool = False
-    """Its id is a key of the caller's, who does not say with it which event he means: used for
-    something else before, it is refused, though that was about another event."""
+    used_for: str = ""
+    """Its id is a key that counts in all events, and this is a digest of what it is used for: used
+    for something else before, it is refused, whichever event that was about."""
 
 
 class SettleOrder(Command, frozen=True, kw_only=True):

@@ -61,6 +61,7 @@ class Batches(Connections):
                     try:
                         async with self._transaction() as db:
                             done = await self._apply(db, commands[0].event, commands)
+                            self._learn_keys(commands, done[0])
                     except Unbuilt as missing:
                         await self._build(missing.event)
             answers, evidence = done
@@ -76,6 +77,13 @@ class Batches(Connections):
         if self._doubtful:
             self._doubtful.difference_update([command.id for command in commands])
         return answers
+
+    def _learn_keys(self, commands: Sequence[Command], answers: Sequence[Answer]) -> None:
+        """Of those that turned out to be used: whoever comes with one again is looked at first."""
+        for command, answer in zip(commands, answers, strict=True):
+            no = answer.outcome
+            if isinstance(no, Refused) and no.reason is Reason.IDEMPOTENCY_MISMATCH:
+                self._recent.used(command.event, command.id)
 
     def _may_be_quick(self, event: str) -> bool:
         """Not where a house is kept: it would have to be told, and untold if that fails."""
@@ -125,7 +133,10 @@ class Batches(Connections):
             except asyncio.CancelledError:
                 drop(db)
                 raise
-        return await self._quickly(event, commands, trusting=False)
+        done = await self._quickly(event, commands, trusting=False)
+        if done is not None:
+            self._learn_keys(commands, done[0])
+        return done
 
     async def _written_alone(
         self, db: Connection, look: Look, shelf: Shelf, answers: list[Answer]

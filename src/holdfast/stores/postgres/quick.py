@@ -93,7 +93,7 @@ class Look:
         self._opened = {command.hold for command in opening}
         self._followed = self._opened.union(settling)
         self._repeatable = sorted(command.id for command in commands if command.digest)
-        self._keys = {command.id for command in opening if command.keyed}
+        self._keys = {command.id for command in opening if command.used_for}
         self._records: list[Record] = []
         # That ids of our own are free, the inserts find out.
         new_holds = {command.hold for command in holding if not command.digest}

@@ -97,6 +97,14 @@ class Recent:
         if self._rows > ROWS_MAX or self._ids > IDS_MAX:
             self.forget_all()
 
+    def used(self, event: str, key: str) -> None:
+        """The key was used for something else, elsewhere: whoever comes with it again is looked at,
+        and takes nobody else's batch down."""
+        written = self._events.setdefault(event, Written())
+        if key not in written.commands:
+            written.commands.add(key)
+            self._ids += 1
+
     def forget(self, event: str) -> None:
         """A row of it is not as it was recalled. What is gone or done stays so, mostly."""
         if written := self._events.get(event):
