@@ -78,6 +78,25 @@ def test_a_command_of_a_group_has_its_own_table(capfd, tmp_path):
     assert json.loads(capfd.readouterr().out) == []
 
 
+def test_a_table_says_no_more_than_the_environment(capfd, tmp_path, monkeypatch):
+    """Also where that names the setting for all commands."""
+    (tmp_path / "holdfast.toml").write_text('[migrate]\nstore = "sqlite:///file.db"\n')
+    assert main(("migrate",)) == 0
+    monkeypatch.setenv("HOLDFAST_STORE", "sqlite:///variable.db")
+    assert main(("migrate",)) == 0
+    assert (tmp_path / "file.db").exists()
+    assert (tmp_path / "variable.db").exists()
+    monkeypatch.setenv("HOLDFAST_MIGRATE_STORE", "sqlite:///own.db")
+    assert main(("migrate",)) == 0
+    assert (tmp_path / "own.db").exists()
+
+
+def test_what_is_missing_is_told_without_python(wrong):
+    assert wrong("keys", "create") == (
+        "holdfast: missing option '--role' (see `holdfast keys create --help`)"
+    )
+
+
 def test_settings_keep_their_own_names(capfd, tmp_path, monkeypatch):
     """A port of the service is none of the sandbox."""
     program = get_command(make_app())
@@ -112,6 +131,7 @@ def test_a_wrong_variable_is_told_by_its_name(wrong, monkeypatch):
     ("text", "line"),
     [
         ("[stampede]\nbuyer = 3", "[stampede]: there is no option 'buyer'; did you mean buyers?"),
+        ("[stampede]\nbuyers = true", "[stampede]: buyers is no flag: it takes a value"),
         ("[stamped]\nbuyers = 3", "there is no command 'stamped'; did you mean stampede?"),
         ("[stampede]\nbuyers = 0", "--buyers must be a whole number from 1 to 1000000"),
         ("[events]\nlist = true", "[events]: list is a command: its options stand in a table"),

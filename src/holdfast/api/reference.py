@@ -58,7 +58,9 @@ ABOUT: tuple[Block, ...] = (
         "Send an `Idempotency-Key` with a call that makes something. For 24 hours the same key "
         "with the same body gets the first answer again, with `Idempotency-Replayed: true`; with "
         "another body it gets [idempotency_mismatch](#idempotency_mismatch). Keys belong to your "
-        "API key, with a public one to the buyer. A refusal made nothing, so it is decided anew."
+        "API key; with a public one to the buyer of the `Buyer-Token`, or without it to the hold. "
+        "The key of a hold counts in its event, that of an order in all. A refusal made nothing, "
+        "so it is decided anew. A first answer says how it was then: GET tells how it is now."
     ),
     Heading(2, "Limits", "limits"),
     Text(

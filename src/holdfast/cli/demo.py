@@ -63,8 +63,14 @@ PAGES = """\
 
 def demo(
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65_535, help="Where to serve, on this machine.")
-    ] = 8000,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65_535,
+            help="Where to serve, on this machine. Else HOLDFAST_PORT, else 8000.",
+        ),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help=f"Delete {DEMO_FILE} first and begin anew.")
     ] = False,

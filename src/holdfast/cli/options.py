@@ -21,10 +21,10 @@ def open_to_environment(program: Command) -> None:
     """Every option may be said by a variable."""
     for path, command in _commands(program, ()):
         for name, option in _options(command).items():
-            words = [*path, name]
-            option.envvar = [_variable(words)]
+            option.envvar = [_variable([*path, name])]
             if name not in SETTINGS:
                 option.envvar.append(_variable([name]))
+            option.show_envvar = False  # the names follow from the option's own
 
 
 def from_file(program: Command, commands: Iterable[str]) -> dict[str, Any]:
@@ -45,10 +45,12 @@ def _table(command: Command, table: Mapping[str, Any], where: str) -> dict[str, 
         _known(name, [*options, *commands], f"{where}: there is no option")
         if name in commands and isinstance(value, dict):
             said[name] = _table(commands[name], value, f"{where}.{name}")
-        elif name in options:
-            said[options[name].name] = value
-        else:
+        elif name not in options:
             raise Failed(f"{where}: {name} is a command: its options stand in a table")
+        elif isinstance(value, bool) and not options[name].is_flag:
+            raise Failed(f"{where}: {name} is no flag: it takes a value")
+        elif name not in SETTINGS or not os.environ.get(_variable([name])):
+            said[options[name].name] = value  # else the environment counts, as for any setting
     return said
 
 
