@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holdfast import Reason, Refused
 from holdfast.domain.outcomes import Opened, OpenedBefore
+from holdfast.stores import rows
 from tests.contract.helpers import E1, SOFT_MS, description, nothing_changes, on_sale
 
 pytestmark = pytest.mark.policies("authority")
@@ -91,7 +92,8 @@ async def test_after_a_day_a_key_may_be_used_anew(shop, key, clock):
     assert is_mismatch(await opened(shop, third, key))
 
 
-async def test_keys_of_orders_do_not_pile_up(shop, key, clock):
+async def test_keys_of_orders_do_not_pile_up(shop, key, clock, monkeypatch):
+    monkeypatch.setattr(rows, "FORGET_FACTS", 1)
     for n in range(4):
         await opened(shop, await hold(shop, E1, f"A-1-{n + 1}"), f"{key}{n}")
     clock.advance(DAY_MS + 1)

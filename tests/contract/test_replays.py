@@ -10,6 +10,7 @@ from holdfast import Extended, Placed, Reason, Refused
 from holdfast.api.holds import NOTHING
 from holdfast.domain.commands import PlaceHold
 from holdfast.domain.model import Ask
+from holdfast.stores import rows
 from tests.contract.helpers import (
     E1,
     IN_ORDER,
@@ -355,6 +356,13 @@ async def test_what_is_done_already_needs_no_id_to_be_done_once(shop, command):
     assert await asyncio.gather(*[UNNAMED[command](shop) for _ in range(5)]) == [first] * 5
 
 
+@pytest.fixture
+def tidy(monkeypatch) -> None:
+    """Old answers are looked for with every batch."""
+    monkeypatch.setattr(rows, "FORGET_FACTS", 1)
+
+
+@pytest.mark.usefixtures("tidy")
 @pytest.mark.parametrize("command", REPEATABLE)
 async def test_an_answer_is_kept_for_a_day(shop, clock, command):
     await ready(shop)
@@ -368,6 +376,7 @@ async def test_an_answer_is_kept_for_a_day(shop, clock, command):
         assert await ask(shop) == first
 
 
+@pytest.mark.usefixtures("tidy")
 @pytest.mark.parametrize("command", ["place_by_id", "confirm_by_order", "sell_by_order"])
 async def test_an_id_that_was_used_makes_nothing_new_even_when_its_answer_is_forgotten(
     shop, clock, command
