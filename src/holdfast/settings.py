@@ -7,7 +7,7 @@ A value comes from, in this order: the command line, the environment (`HOLDFAST_
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -213,9 +213,7 @@ def load_settings(
 def _read(name: str, value: Any, source: str) -> Any:  # of the setting's own type
     kinds = get_type_hints(Settings, include_extras=True)
     if name not in kinds:
-        near = difflib.get_close_matches(name, kinds, 1)
-        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(kinds)}"
-        raise SettingsError(f"{source}: there is no setting {name!r}{hint}")
+        raise SettingsError(f"{source}: there is no setting {name!r}{hint(name, kinds)}")
     try:
         read = msgspec.convert(value, kinds[name], strict=False)
     except msgspec.ValidationError as cause:
@@ -228,6 +226,13 @@ def _read(name: str, value: Any, source: str) -> Any:  # of the setting's own ty
     if name == "secret" and 0 < len(read) < SECRET_CHARS_MIN:
         raise SettingsError(f"{source}: secret must have {SECRET_CHARS_MIN} characters at least")
     return read
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by a name that is none."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(names)}"
 
 
 def _shown(name: str, value: Any, source: str) -> str:  # whatever was written

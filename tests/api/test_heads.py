@@ -2,13 +2,14 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from httptools import HttpRequestParser
 
 from holdfast.api import heads
 from holdfast.api.heads import Heads
-from tests.api.small import ANSWERED, get, post, served
+from tests.api.small import ANSWERED, get, post, served, until
 
 
 @pytest.fixture
@@ -107,8 +108,9 @@ async def test_pieces_of_a_request_are_put_together(fed):
         for _ in range(3):
             assert await one.ask(known) == b"one"
         for cut in (1, 10, len(known) - 3, len(known) - 1):
+            before = len(fed)
             await one.send(known[:cut])
-            await asyncio.sleep(0.01)  # so that it comes as two
+            await until(partial(lambda had: len(fed) > had, before))  # so that it comes as two
             assert await one.ask(known[cut:]) == b"one"
 
 

@@ -66,6 +66,17 @@ async def test_what_was_asked_before_the_server_stops_is_answered(path):
     assert path != "/slow" or b"connection: close\r\n" in told, "he is told to ask elsewhere"
 
 
+async def a_crowd(
+    server: Server, port: int, count: int, asked: bytes
+) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """So many are connected, and ask at one moment."""
+    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    await until(lambda: len(server.connections) == len(opened))
+    for _, writer in opened:
+        writer.write(asked)
+    return opened
+
+
 async def test_answers_of_one_turn_are_sent_one_after_the_other(monkeypatch):
     """And none before all of them are there: that is what wakes their clients' side up once."""
     turns: list[str] = []
@@ -77,10 +88,7 @@ async def test_answers_of_one_turn_are_sent_one_after_the_other(monkeypatch):
 
     monkeypatch.setattr(Server, "_send_all", sent)
     async with served() as (server, port):
-        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
-        await until(lambda: len(server.connections) == len(opened))
-        for _, writer in opened:
-            writer.write(get("/at-once"))
+        opened = await a_crowd(server, port, 10, get("/at-once"))
         for reader, writer in opened:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
             assert head.startswith(b"HTTP/1.1 200 OK")
@@ -102,10 +110,7 @@ async def test_one_who_cannot_be_sent_his_answer_costs_nobody_else_his(monkeypat
 
     monkeypatch.setattr(Connection, "send", failing)
     async with served() as (server, port):
-        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
-        await until(lambda: len(server.connections) == len(opened))
-        for _, writer in opened:
-            writer.write(get("/at-once", "Connection: keep-alive"))
+        opened = await a_crowd(server, port, 5, get("/at-once", "Connection: keep-alive"))
         answered = 0
         for reader, writer in opened:
             try:

@@ -142,3 +142,19 @@ def test_a_wrong_table_is_told_in_a_line(wrong, tmp_path, text, line):
     (tmp_path / "holdfast.toml").write_text(text)
     command = ("events", "list") if "[events" in text else STAMPEDE
     assert wrong(*command).startswith(f"holdfast: holdfast.toml: {line}")
+
+
+@pytest.mark.parametrize("args", [("--help",), ("--version",), (), ("stampede", "--help")])
+def test_whoever_asks_for_help_gets_it_whatever_the_file_says(capfd, tmp_path, args):
+    (tmp_path / "holdfast.toml").write_text("[stamped]\nbuyers = \n")
+    assert main(args) == 0
+    assert "holdfast" in capfd.readouterr().out
+
+
+def test_one_of_several_needs_no_list(capfd, tmp_path):
+    table = '[keys.create]\nrole = "public"\norigin = "https://a.example"\n'
+    (tmp_path / "holdfast.toml").write_text(f'store = "sqlite:///s.db"\n{table}')
+    assert main(("keys", "create")) == 0
+    assert main(("keys", "list", "--json")) == 0
+    told = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert told[-1]["origins"] == ["https://a.example"]

@@ -57,7 +57,7 @@ class Connection(Paced):
             "_head_bytes",
             "_headers",
         ),
-        *("_held", "_last", "_overhead", "_parser", "_reading", "_server", "_socket", "_target"),
+        *("_held", "_last", "_overhead", "_parser", "_server", "_socket", "_target"),
         *("_unsent", "_untaken", "_upgrading", "_waiting", "_whole"),
         *("closing", "date", "fresh", "host", "peer", "since"),
     )
@@ -89,7 +89,6 @@ class Connection(Paced):
         self._dropped = 0
         self._last = False
         """Nothing more will be asked than what was asked already."""
-        self._reading = True
         self._held = False
         """Whether a body has to wait for whoever reads it."""
         self._untaken = NOTHING_SEEN
@@ -146,7 +145,8 @@ class Connection(Paced):
             self._drop(data)
             return
         between, self._between = self._between, False
-        if between and self._recall(data):
+        head = data[: data.find(END) + len(END)] if between else b""
+        if between and self._recall(head, data):
             self._between = True
             return
         if self._arriving is None:
@@ -170,32 +170,29 @@ class Connection(Paced):
             elif self._chunked and self._overhead > CHUNKED_BYTES_MAX:
                 self._make_no_sense(NO_HTTP)
             if between and self._whole is not None:
-                self._between = self._came_at_once(data, self._whole)
+                self._between = self._came_at_once(head, data, self._whole)
         self._whole = None
 
-    def _recall(self, data: bytes) -> bool:
+    def _recall(self, head: bytes, data: bytes) -> bool:
         """Whether it is a whole request whose head is known."""
-        end = data.find(END) + len(END)
-        head = self._server.heads.get(data[:end])
-        if head is None or len(data) != end + head.length:
+        known = self._server.heads.get(head)
+        if known is None or len(data) != len(head) + known.length:
             return False
-        exchange = Exchange(self, head.method, head.target, list(head.headers), "1.1")
-        if head.length:
-            exchange.add(data[end:])
+        exchange = Exchange(self, known.method, known.target, list(known.headers), "1.1")
+        if known.length:
+            exchange.add(data[len(head) :])
         exchange.complete()
         self._next(exchange)
         return True
 
-    def _came_at_once(self, data: bytes, exchange: Exchange) -> bool:
+    def _came_at_once(self, head: bytes, data: bytes, exchange: Exchange) -> bool:
         """Whether the data is that request and nothing else; two, or chunks, would be more. After
         one that ends the connection, whatever comes is for the parser to refuse."""
         if not exchange.keeps or exchange.refusal is not None:
             return False
-        end = data.find(END) + len(END)
-        length = exchange.unread
-        if len(data) != end + length:
+        if len(data) != len(head) + exchange.unread:
             return False
-        self._server.heads.came(data[:end], length, exchange)
+        self._server.heads.came(head, exchange.unread, exchange)
         return True
 
     # Called by the parser
@@ -447,11 +444,4 @@ class Connection(Paced):
 
     def _mind(self) -> None:
         """Reads on, unless there is enough to do already."""
-        wanted = self._deaf or not (self._waiting or self._held or self.full)
-        if wanted is self._reading or self._transport.is_closing():
-            return
-        self._reading = wanted
-        if wanted:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
+        self._read_on(self._deaf or not (self._waiting or self._held or self.full))

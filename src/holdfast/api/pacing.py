@@ -1,10 +1,11 @@
-"""Those who write wait while a client does not take what it is sent."""
+"""Those who write wait while a client does not take what it is sent; and a client is not read from
+while nobody takes what it sends."""
 
 import asyncio
 
 
 class Paced(asyncio.Protocol):
-    __slots__ = ("_loop", "_rooms", "_transport", "done")
+    __slots__ = ("_loop", "_reading", "_rooms", "_transport", "done")
 
     _transport: asyncio.Transport
 
@@ -12,6 +13,7 @@ class Paced(asyncio.Protocol):
         """`done`: a future that is done, for all who need not wait."""
         self._loop = loop
         self.done = done
+        self._reading = True
         self._rooms: list[asyncio.Future[None]] | None = None
         """Of those who wait for room, while there is none."""
 
@@ -22,6 +24,16 @@ class Paced(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
+
+    def _read_on(self, wanted: bool) -> None:
+        """Goes on reading, or waits with it."""
+        if wanted is self._reading or self._transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def written(self) -> "asyncio.Future[None]":
         """Ends when there is room for more."""

@@ -1,8 +1,9 @@
-"""Idempotency keys of calls that do not say which event they are about: a new event, an order, a
-buyer.
+"""Idempotency keys of calls that are about no event that is there: a new event, a buyer, a
+subscription of webhooks.
 
-What a key made is recorded with the event, in the transaction that made it. But records are kept
-event by event; that the same key came with another body, about another event, is only known here.
+What a key made is recorded with what it made, if that is an event. But records are kept event by
+event; that the same key came with another body, about another one, is only known here. The key of
+an order is written with the order, beside these.
 Claims that come together, or while others are being written, are written together: a crowd costs a
 few round trips, not one each.
 """

@@ -54,7 +54,6 @@ class WebSocket(Paced):
         self._parts: list[bytes] = []
         self._waiting: asyncio.Future[None] | None = None
         self._open = False
-        self._reading = True
 
     def start(self) -> None:
         self._protocol.receive_data(self._exchange.head())
@@ -158,14 +157,7 @@ class WebSocket(Paced):
 
     def _mind(self) -> None:
         """Reads on, unless nobody listens, or he does not take the answers to his pings."""
-        wanted = len(self._heard) < MESSAGES_AHEAD_MAX and not self.full
-        if wanted is self._reading or self._transport.is_closing():
-            return
-        self._reading = wanted
-        if wanted:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
+        self._read_on(len(self._heard) < MESSAGES_AHEAD_MAX and not self.full)
 
     def pause_writing(self) -> None:
         super().pause_writing()

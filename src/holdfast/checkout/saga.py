@@ -461,17 +461,7 @@ class Saga:
         """What leaves this process."""
         if self._trap is None:
             return begin(*what)
-        return self._trapped(self._trap(step), begin, *what)
-
-    async def _trapped(
-        self,
-        trap: AbstractAsyncContextManager[None],
-        begin: Callable[..., Awaitable[T]],
-        *what: Any,
-    ) -> T:
-        """What happens in the trap is no part of the step, and takes nothing of its time."""
-        async with trap:
-            return await begin(*what)
+        return trapped(self._trap(step), begin, *what)
 
     async def _in_time(self, ask: Callable[..., Awaitable[T]], *what: Any) -> T:
         task = self.task or asyncio.current_task()
@@ -494,6 +484,14 @@ class Saga:
 
     def _named(self, standing: Standing) -> str:
         return f"{self._provider.name}:{standing.payment}"
+
+
+async def trapped(
+    trap: AbstractAsyncContextManager[None], begin: Callable[..., Awaitable[T]], *what: Any
+) -> T:
+    """What happens in the trap is no part of the step, and takes nothing of its time."""
+    async with trap:
+        return await begin(*what)
 
 
 def one_line(text: str) -> str:

@@ -12,7 +12,6 @@ a lease; then whichever process of the deployment finds it.
 import asyncio
 import logging
 from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Self
 
 import msgspec
@@ -27,6 +26,7 @@ from holdfast.checkout.saga import (
     Step,
     Trap,
     next_step,
+    trapped,
 )
 from holdfast.domain.commands import Command, OpenOrder
 from holdfast.domain.model import Millis, Order, OrderState
@@ -268,11 +268,7 @@ class Till:
     def _submit(self, step: Step, command: Command) -> Awaitable[Answer]:
         if self._trap is None:
             return self._shop.submit(command)
-        return self._trapped(self._trap(step), command)
-
-    async def _trapped(self, trap: AbstractAsyncContextManager[None], command: Command) -> Answer:
-        async with trap:
-            return await self._shop.submit(command)
+        return trapped(self._trap(step), self._shop.submit, command)
 
     async def _again(self, id: str, now: Millis) -> Order:
         """The order of a call that was here before."""

@@ -38,6 +38,9 @@ COMMANDS = {
 """Each command's module, and what it is called there: a function, or the app of a group."""
 
 
+HELP = frozenset(("-h", "--help", "--version"))
+
+
 def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """The program, with these commands alone."""
     app = typer.Typer(
@@ -89,7 +92,8 @@ def run(args: Sequence[str] | None) -> int:
     try:
         program = get_command(make_app(_needed(given)))
         open_to_environment(program)
-        preset = from_file(program, COMMANDS)
+        # Whoever asks for help gets it, whatever the file says.
+        preset = {} if HELP.intersection(given) or not given else from_file(program, COMMANDS)
         code = program(given, prog_name="holdfast", standalone_mode=False, default_map=preset)
         sys.stdout.flush()
     except Failed as failed:

@@ -5,13 +5,12 @@ single commands: `--buyers` of `holdfast stampede` is HOLDFAST_STAMPEDE_BUYERS, 
 for every command that has such an option, or `buyers` in the table [stampede] of the file.
 """
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.cli.shared import OPTIONS, Failed
-from holdfast.settings import PREFIX, Settings, config_tables
+from holdfast.settings import PREFIX, Settings, config_tables, hint
 
 Command = Any  # of click, which typer carries without exporting its types
 SETTINGS = {*Settings.__struct_fields__, *(word.removeprefix("--") for word in OPTIONS.values())}
@@ -50,7 +49,9 @@ def _table(command: Command, table: Mapping[str, Any], where: str) -> dict[str, 
         elif isinstance(value, bool) and not options[name].is_flag:
             raise Failed(f"{where}: {name} is no flag: it takes a value")
         elif name not in SETTINGS or not os.environ.get(_variable([name])):
-            said[options[name].name] = value  # else the environment counts, as for any setting
+            # Else the environment counts, as for any setting. One of several is one.
+            single = options[name].multiple and not isinstance(value, list)
+            said[options[name].name] = [value] if single else value
     return said
 
 
@@ -58,9 +59,7 @@ def _known(name: str, names: Iterable[str], fault: str) -> bool:
     known = list(names)
     if name in known:
         return True
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
-    raise Failed(f"{fault} {name!r}{hint}")
+    raise Failed(f"{fault} {name!r}{hint(name, known)}")
 
 
 def _commands(command: Command, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...], Command]]:

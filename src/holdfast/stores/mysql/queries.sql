@@ -530,11 +530,6 @@ ON DUPLICATE KEY UPDATE
     digest = IF(holdfast_order_keys.at_ms < %s, n.digest, holdfast_order_keys.digest),
     at_ms = IF(holdfast_order_keys.at_ms < %s, %s, holdfast_order_keys.at_ms);
 
--- name: keys
-SELECT k.id, k.digest FROM JSON_TABLE(%s, '$[*]' COLUMNS (
-    id TEXT CHARACTER SET utf8mb4 PATH '$[0]'
-)) AS n STRAIGHT_JOIN holdfast_order_keys k FORCE INDEX (PRIMARY) ON k.id = n.id;
-
 -- name: key_uses
 SELECT k.id, k.digest, k.at_ms FROM JSON_TABLE(%s, '$[*]' COLUMNS (
     id TEXT CHARACTER SET utf8mb4 PATH '$'

@@ -51,8 +51,8 @@ from holdfast.stores.rows import (
     to_head,
     to_hold,
     to_json,
+    to_key_use,
     to_order,
-    to_pair,
     to_pool_view,
     to_seat_view,
     to_statuses,
@@ -480,7 +480,8 @@ class MysqlStore:
                 now = await self._now(db)
                 old = now - RECORDS_KEPT_MS
                 await db.execute(SQL["claim_keys"], (now, named, old, old, now))
-                counts = dict(to_pair(row) for row in await db.rows(SQL["keys"], (named,)))
+                rows = await db.rows(SQL["key_uses"], (to_json([key for key, _ in first]),))
+                counts = {use.id: use.digest for use in map(to_key_use, rows)}
                 gone = await db.rows(SQL["old_keys"], (old, 2 * len(first)))
                 if gone:
                     await db.execute(SQL["free_keys"], (to_json(gone),))

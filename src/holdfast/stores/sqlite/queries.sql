@@ -300,9 +300,6 @@ DELETE FROM documents WHERE kind = ? AND id = ? AND version = ?;
 INSERT INTO order_keys (id, digest, at_ms) VALUES (?1, ?2, ?3)
 ON CONFLICT (id) DO UPDATE SET digest = excluded.digest, at_ms = excluded.at_ms WHERE at_ms < ?4;
 
--- name: key
-SELECT id, digest FROM order_keys WHERE id = ?;
-
 -- name: key_use
 SELECT id, digest, at_ms FROM order_keys WHERE id = ?;
 

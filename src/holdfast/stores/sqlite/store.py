@@ -40,8 +40,8 @@ from holdfast.stores.rows import (
     to_entry,
     to_head,
     to_hold,
+    to_key_use,
     to_order,
-    to_pair,
     to_pool_view,
     to_seat_view,
     to_statuses,
@@ -417,8 +417,8 @@ class SqliteStore:
             old = now - RECORDS_KEPT_MS
             before = self._db.total_changes()
             self._db.executemany(SQL["claim_key"], [(*claim, now, old) for claim in first])
-            rows = self._db.executemany(SQL["key"], [(key,) for key, _ in first])
-            counts = dict(to_pair(row) for row in rows)
+            rows = self._db.executemany(SQL["key_use"], [(key,) for key, _ in first])
+            counts = {use.id: use.digest for use in map(to_key_use, rows)}
             if self._db.total_changes() > before:
                 self._db.execute(SQL["forget_keys"], (old, 2 * len(first)))
                 commit()
