@@ -22,6 +22,7 @@ CONNECTIONS = 32
 """Of all processes together."""
 FILE_CONNECTIONS = 4
 """To a SQLite file, which admits one writer at a time: with 32 they sleep more than they write."""
+CONNECTED_SECONDS = 1.0
 PATIENCE_MS = 60_000
 """For a lock, or a busy file: longer than any queue of the lab."""
 SCHEMA = "holdfast_lab"
@@ -52,6 +53,11 @@ class Line(Protocol):
     async def close(self) -> None: ...
 
 
+def _hang_up(connecting: "asyncio.Future[Any]") -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().terminate()
+
+
 class PostgresLine:
     def __init__(self, db: Any) -> None:  # asyncpg is untyped
         self._db = db
@@ -61,7 +67,16 @@ class PostgresLine:
         import asyncpg
 
         settings = {"search_path": SCHEMA, "application_name": "holdfast-lab"}
-        return cls(await asyncpg.connect(url, server_settings=settings))
+        connecting = asyncio.ensure_future(asyncpg.connect(url, server_settings=settings))
+        try:
+            return cls(await asyncio.shield(connecting))
+        except asyncio.CancelledError:
+            # asyncpg, cancelled before it has asked for TLS, leaves a future behind that complains
+            # on stderr: it may connect first, if that takes a moment.
+            await asyncio.wait({connecting}, timeout=CONNECTED_SECONDS)
+            connecting.add_done_callback(_hang_up)
+            connecting.cancel()
+            raise
 
     async def rows(self, sql: str, *args: object) -> Rows:
         return [tuple(row) for row in await self._db.fetch(numbered(sql), *args)]
